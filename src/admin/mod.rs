@@ -1,0 +1,1 @@
+//! The operator's port: liveness, readiness and the metrics page.

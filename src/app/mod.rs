@@ -1,0 +1,1 @@
+//! The composition root: the only module that knows all stations and joins them.

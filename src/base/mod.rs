@@ -1,0 +1,1 @@
+//! Things with no opinion about MCP: clock, ids, seals, units, caps, delays, tasks.

@@ -1,0 +1,1 @@
+//! The configuration file: reading, interpolation, decoding with positions, checking, and the compiled snapshot.

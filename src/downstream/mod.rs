@@ -1,0 +1,1 @@
+//! The client shore: sockets, Streamable HTTP, sessions and streams of clients.

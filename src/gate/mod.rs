@@ -1,0 +1,1 @@
+//! May it pass: who is calling, and with what rights.

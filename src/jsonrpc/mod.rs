@@ -1,0 +1,1 @@
+//! JSON-RPC messages as text with known positions: scanned once, spliced, never rebuilt.

@@ -1,0 +1,1 @@
+//! What the MCP specification says, as data and pure functions: methods, revisions, capabilities, names, URIs.

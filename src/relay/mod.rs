@@ -1,0 +1,1 @@
+//! The bridge: choosing, fanning out, merging, and translating names, URIs and ids.

@@ -1,0 +1,1 @@
+//! The vocabulary of events, and the metrics and logs that they become.

@@ -1,0 +1,1 @@
+//! The server shore: child processes and HTTP servers, their sessions and their health.
