@@ -1,1 +1,7 @@
 //! The configuration file: reading, interpolation, decoding with positions, checking, and the compiled snapshot.
+
+pub mod environment;
+pub mod problem;
+pub mod schema;
+pub mod secrets;
+pub mod snapshot;
