@@ -310,7 +310,16 @@ mod tests {
         ] {
             assert_eq!(ByteSize::parse(text), Ok(bytes), "{text}");
         }
-        for text in ["", "MiB", "-1", "1.5", "16X", "1KiB2", "1..2", "99999999999GiB"] {
+        for text in [
+            "",
+            "MiB",
+            "-1",
+            "1.5",
+            "16X",
+            "1KiB2",
+            "1..2",
+            "99999999999GiB",
+        ] {
             assert!(ByteSize::parse(text).is_err(), "{text}");
         }
     }
@@ -328,9 +337,22 @@ mod tests {
             ("1h 30m", 5_400_000),
             ("2d", 172_800_000),
         ] {
-            assert_eq!(Period::parse(text), Ok(Duration::from_millis(millis)), "{text}");
+            assert_eq!(
+                Period::parse(text),
+                Ok(Duration::from_millis(millis)),
+                "{text}"
+            );
         }
-        for text in ["", "s", "5 minutes", "-3s", "1h30", "1h-", "99999999999999999d", "٣s"] {
+        for text in [
+            "",
+            "s",
+            "5 minutes",
+            "-3s",
+            "1h30",
+            "1h-",
+            "99999999999999999d",
+            "٣s",
+        ] {
             assert!(Period::parse(text).is_err(), "{text}");
         }
     }
@@ -359,7 +381,9 @@ mod tests {
         assert_eq!(limits.wait, Duration::from_millis(2500));
         let text = serde_json::to_string(&limits).unwrap();
         assert_eq!(text, r#"{"size":"1MiB","wait":"2s500ms"}"#);
-        let error = serde_json::from_str::<Limits>(r#"{"size":"1XB","wait":1}"#).err().unwrap();
+        let error = serde_json::from_str::<Limits>(r#"{"size":"1XB","wait":1}"#)
+            .err()
+            .unwrap();
         assert!(error.to_string().contains("unknown unit `XB`"), "{error}");
     }
 

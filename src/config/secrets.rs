@@ -5,10 +5,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, Serializer};
+use zeroize::Zeroizing;
 
 /// What is shown in place of a secret.
 pub const MASK: &str = "***";
@@ -26,7 +28,7 @@ pub struct Text {
 
 /// A 256-bit key that seals handles. Wiped from memory when dropped.
 #[derive(Clone)]
-pub struct SealKey(secrecy::SecretBox<[u8; SealKey::SIZE]>);
+pub struct SealKey(Arc<Zeroizing<[u8; SealKey::SIZE]>>);
 
 // === impl Secret ===
 
@@ -149,12 +151,12 @@ impl SealKey {
 
     /// A key of these bytes.
     pub fn new(bytes: [u8; Self::SIZE]) -> Self {
-        Self(secrecy::SecretBox::new(Box::new(bytes)))
+        Self(Arc::new(Zeroizing::new(bytes)))
     }
 
     /// The key itself.
     pub fn reveal(&self) -> &[u8; Self::SIZE] {
-        self.0.expose_secret()
+        &self.0
     }
 }
 
@@ -188,8 +190,18 @@ const SECRET_WORDS: [&str; 10] = [
 
 /// Beginnings of tokens that services hand out.
 const SECRET_PREFIXES: [&str; 12] = [
-    "sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ",
-    "hf_", "npm_",
+    "sk-",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "eyJ",
+    "hf_",
+    "npm_",
 ];
 
 /// An argument shorter than this is no token, whatever it begins with.
@@ -275,10 +287,7 @@ mod tests {
                 &["--header", "Authorization: Bearer abc"],
                 &["--header", "Authorization:***"],
             ),
-            (
-                &["ghp_0123456789abcdef"],
-                &["***"],
-            ),
+            (&["ghp_0123456789abcdef"], &["***"]),
             (&["https://token.example/x"], &["https://token.example/x"]),
             (&["-e", "GITHUB_TOKEN=abc"], &["-e", "GITHUB_TOKEN=***"]),
             (&["--token", "--verbose"], &["--token", "--verbose"]),
