@@ -9,6 +9,7 @@
     reason = "the folder is named after the waist, the file after its main type"
 )]
 mod call;
+mod authenticate;
 mod fault;
 mod principal;
 mod reply;
@@ -16,6 +17,7 @@ mod service;
 mod session;
 mod upstream;
 
+pub use authenticate::{Authenticator, Credentials, Denied};
 pub use call::{Admitted, Call, OutCall, Params, Purpose};
 pub use fault::{Blame, Fault, Outcome};
 pub use principal::{Principal, Proof};
