@@ -91,10 +91,7 @@ impl Ring {
     /// `current` seals and opens, `older` only open.
     #[must_use]
     pub fn from_keys(current: Key, older: impl IntoIterator<Item = Key>) -> Self {
-        Self {
-            current: Slot::new(&current),
-            older: older.into_iter().map(|key| Slot::new(&key)).collect(),
-        }
+        Self { current: Slot::new(&current), older: older.into_iter().map(|key| Slot::new(&key)).collect() }
     }
 
     /// One random key: nothing sealed outlives this ring.
@@ -124,13 +121,7 @@ impl Ring {
 
     /// Opens what [`Ring::seal`] gave for the same purpose, tenant and associated data; `None` for everything else.
     #[must_use]
-    pub fn open(
-        &self,
-        purpose: Purpose,
-        tenant: &str,
-        aad: &[&[u8]],
-        text: &str,
-    ) -> Option<Vec<u8>> {
+    pub fn open(&self, purpose: Purpose, tenant: &str, aad: &[&[u8]], text: &str) -> Option<Vec<u8>> {
         // What has no proper form is opened all the same, as a blank that cannot open.
         let mut sealed = Some(text)
             .filter(|text| text.len() <= caps::SEALED_TEXT_BYTES)
@@ -140,16 +131,10 @@ impl Ring {
         let (head, body) = sealed.split_at_mut(HEAD_BYTES);
         let (id, nonce) = head[1..].split_at(KEY_ID_BYTES);
         // With an unknown key id the current key is tried and fails, since the id is part of what is authenticated.
-        let slot = self
-            .older
-            .iter()
-            .find(|slot| slot.id == id)
-            .unwrap_or(&self.current);
+        let slot = self.older.iter().find(|slot| slot.id == id).unwrap_or(&self.current);
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let plain = slot
-            .key(purpose, tenant)
-            .open_in_place(nonce, Aad::from(bound_to(id, aad)), body)
-            .ok()?;
+        let plain =
+            slot.key(purpose, tenant).open_in_place(nonce, Aad::from(bound_to(id, aad)), body).ok()?;
         Some(plain.to_vec())
     }
 }
@@ -171,11 +156,7 @@ impl Slot {
     fn key(&self, purpose: Purpose, tenant: &str) -> RandomizedNonceKey {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         let purpose = bound(&[purpose.0.as_bytes()]);
-        expand(
-            &self.prk,
-            &[b"seal", &purpose, tenant.as_bytes()],
-            bytes.as_mut_slice(),
-        );
+        expand(&self.prk, &[b"seal", &purpose, tenant.as_bytes()], bytes.as_mut_slice());
         RandomizedNonceKey::new(&AES_256_GCM_SIV, bytes.as_slice()).expect("the key has 256 bits")
     }
 }

@@ -77,7 +77,11 @@ fn socket(address: SocketAddr, sharing: Sharing) -> io::Result<std::net::TcpList
 ///
 /// # Errors
 /// When the socket cannot be used on this run time.
-pub async fn run(shore: Arc<Shore>, socket: std::net::TcpListener, stop: CancellationToken) -> io::Result<()> {
+pub async fn run(
+    shore: Arc<Shore>,
+    socket: std::net::TcpListener,
+    stop: CancellationToken,
+) -> io::Result<()> {
     let listener = TcpListener::from_std(socket)?;
     let builder = Arc::new(builder(shore.config.http.header_limit));
     loop {

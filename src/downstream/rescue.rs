@@ -110,7 +110,9 @@ impl Refusal {
             Self::NotAcceptable | Self::NotJson | Self::Encoded => Why::MediaType,
             Self::TooLarge(_) => Why::TooLarge,
             Self::SlowBody => Why::TooSlow,
-            Self::BrokenBody | Self::Message(_) | Self::Invalid { .. } | Self::Handshake { .. } => Why::Malformed,
+            Self::BrokenBody | Self::Message(_) | Self::Invalid { .. } | Self::Handshake { .. } => {
+                Why::Malformed
+            }
             Self::Version => Why::Version,
             Self::NoSession(_) => Why::SessionMissing,
             Self::UnknownSession(_) | Self::NotResumable => Why::SessionUnknown,
@@ -153,7 +155,10 @@ impl Refusal {
             first.make_ascii_uppercase();
         }
         let data = matches!(self, Self::Full { .. }).then(|| {
-            format!(r#"{{"origin":"gateway","reason":"quota_exceeded","retryAfterMs":{}}}"#, RETRY.as_millis())
+            format!(
+                r#"{{"origin":"gateway","reason":"quota_exceeded","retryAfterMs":{}}}"#,
+                RETRY.as_millis()
+            )
         });
         ErrorObject { code, message, data }
     }

@@ -39,7 +39,11 @@ pub async fn serve(shore: Arc<Shore>, peer: Option<IpAddr>, request: Request<Inc
     }
 }
 
-async fn checked(shore: &Arc<Shore>, peer: Option<IpAddr>, request: Request<Incoming>) -> Result<Response<OutBody>, Refusal> {
+async fn checked(
+    shore: &Arc<Shore>,
+    peer: Option<IpAddr>,
+    request: Request<Incoming>,
+) -> Result<Response<OutBody>, Refusal> {
     let (parts, body) = request.into_parts();
     // 3. Before any work: DNS rebinding and foreign pages.
     shore.access.check(&parts)?;

@@ -52,14 +52,9 @@ impl Telemetry {
         let (log, subscriber) = Log::on_stderr(options).map_err(StartError::Log)?;
         tracing::subscriber::set_global_default(subscriber).map_err(|_| StartError::Running)?;
         panic::set_hook(Box::new(|panic| Panicked::from(panic).emit()));
-        let version = Label {
-            name: "version",
-            value: env!("CARGO_PKG_VERSION"),
-        };
+        let version = Label { name: "version", value: env!("CARGO_PKG_VERSION") };
         metrics::BUILD.gauge(&[version]).set(1.0);
-        metrics::STARTED
-            .gauge(&[])
-            .set(clock::unix_millis() as f64 / 1000.0);
+        metrics::STARTED.gauge(&[]).set(clock::unix_millis() as f64 / 1000.0);
         metrics::DRAINING.gauge(&[]).set(0.0);
         Ok(Self { registry, log })
     }

@@ -69,12 +69,7 @@ impl UpstreamMeter {
         let scope = registry::scope(upstream);
         let name = Label::upstream(upstream);
         // Counters that rarely move exist from the start, so that their first step shows as one.
-        for metric in [
-            metrics::RESTARTS,
-            metrics::LATE_ANSWERS,
-            metrics::RENEWALS,
-            metrics::RETRIES,
-        ] {
+        for metric in [metrics::RESTARTS, metrics::LATE_ANSWERS, metrics::RENEWALS, metrics::RETRIES] {
             metric.counter(&[name]).increment(0);
         }
         Arc::new(Self {
@@ -148,12 +143,7 @@ impl CallMeter {
     #[must_use]
     pub fn begin(self: &Arc<Self>, method: MethodClass) -> CallGuard {
         self.in_flight.increment(1.0);
-        CallGuard {
-            meter: Arc::clone(self),
-            method,
-            started: clock::now(),
-            outcome: Outcome::Cancelled,
-        }
+        CallGuard { meter: Arc::clone(self), method, started: clock::now(), outcome: Outcome::Cancelled }
     }
 
     /// Name of the upstream, or [`NO_UPSTREAM`].

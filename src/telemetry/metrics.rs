@@ -42,31 +42,19 @@ pub struct Metric {
 impl Metric {
     /// The handle of one counter series. Getting it costs far more than counting: hot paths keep it.
     pub(super) fn counter(&self, labels: &[Label<'_>]) -> Counter {
-        debug_assert!(
-            self.fits(labels),
-            "labels of {} are not those of the table",
-            self.name
-        );
+        debug_assert!(self.fits(labels), "labels of {} are not those of the table", self.name);
         registry::counter(self.name, labels)
     }
 
     /// The handle of one series that is set: a gauge, or a total read elsewhere.
     pub(super) fn gauge(&self, labels: &[Label<'_>]) -> Gauge {
-        debug_assert!(
-            self.fits(labels),
-            "labels of {} are not those of the table",
-            self.name
-        );
+        debug_assert!(self.fits(labels), "labels of {} are not those of the table", self.name);
         registry::gauge(self.name, labels)
     }
 
     /// The handle of one histogram series.
     pub(super) fn histogram(&self, labels: &[Label<'_>]) -> Histogram {
-        debug_assert!(
-            self.fits(labels),
-            "labels of {} are not those of the table",
-            self.name
-        );
+        debug_assert!(self.fits(labels), "labels of {} are not those of the table", self.name);
         registry::histogram(self.name, labels)
     }
 
@@ -79,21 +67,14 @@ impl Metric {
 }
 
 /// The label whose values are the names of configured upstreams, or `-`.
-pub const BY_UPSTREAM: WordSet = WordSet {
-    label: UPSTREAM,
-    values: &[],
-};
+pub const BY_UPSTREAM: WordSet = WordSet { label: UPSTREAM, values: &[] };
 
 /// The version of this build.
-const VERSION: WordSet = WordSet {
-    label: "version",
-    values: &[env!("CARGO_PKG_VERSION")],
-};
+const VERSION: WordSet = WordSet { label: "version", values: &[env!("CARGO_PKG_VERSION")] };
 
 /// Upper bounds of call durations in seconds: fine where a gateway matters, coarse where people wait.
-const CALL_SECONDS: &[f64] = &[
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0,
-];
+const CALL_SECONDS: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0];
 
 /// Declares each metric as a constant, its doc comment being the help, and lists them all.
 macro_rules! metrics {

@@ -17,10 +17,7 @@ pub(super) struct Label<'a> {
 impl<'a> Label<'a> {
     /// The label that names an upstream of the configuration.
     pub(super) const fn upstream(name: &'a str) -> Self {
-        Self {
-            name: UPSTREAM,
-            value: name,
-        }
+        Self { name: UPSTREAM, value: name }
     }
 }
 
@@ -318,11 +315,7 @@ impl MethodClass {
             "tasks" | "notification" => Self::Other,
             _ if method.starts_with("tasks/") => Self::Tasks,
             _ if method.starts_with("notifications/") => Self::Notification,
-            _ => Self::ALL
-                .iter()
-                .copied()
-                .find(|class| class.word() == method)
-                .unwrap_or(Self::Other),
+            _ => Self::ALL.iter().copied().find(|class| class.word() == method).unwrap_or(Self::Other),
         }
     }
 }
@@ -331,11 +324,7 @@ impl RevisionClass {
     /// Puts a revision, as it is written on the wire, into its class.
     #[must_use]
     pub fn of(revision: &str) -> Self {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|class| class.word() == revision)
-            .unwrap_or(Self::Other)
+        Self::ALL.iter().copied().find(|class| class.word() == revision).unwrap_or(Self::Other)
     }
 }
 
@@ -347,15 +336,9 @@ mod tests {
     #[test]
     fn f_101_unknown_methods_and_revisions_collapse() {
         assert_eq!(MethodClass::of("tools/call"), MethodClass::ToolsCall);
-        assert_eq!(
-            MethodClass::of("resources/templates/list"),
-            MethodClass::ResourcesList
-        );
+        assert_eq!(MethodClass::of("resources/templates/list"), MethodClass::ResourcesList);
         assert_eq!(MethodClass::of("tasks/get"), MethodClass::Tasks);
-        assert_eq!(
-            MethodClass::of("notifications/whatever"),
-            MethodClass::Notification
-        );
+        assert_eq!(MethodClass::of("notifications/whatever"), MethodClass::Notification);
         for odd in ["", "tasks", "notification", "tools/Call", "x/1", "tools/call\n"] {
             assert_eq!(MethodClass::of(odd), MethodClass::Other, "{odd:?}");
         }
@@ -365,13 +348,7 @@ mod tests {
 
     #[test]
     fn words_of_a_set_differ() {
-        for set in [
-            Outcome::SET,
-            MethodClass::SET,
-            Refusal::SET,
-            DropReason::SET,
-            UpstreamCondition::SET,
-        ] {
+        for set in [Outcome::SET, MethodClass::SET, Refusal::SET, DropReason::SET, UpstreamCondition::SET] {
             let unique: std::collections::HashSet<_> = set.values.iter().collect();
             assert_eq!(unique.len(), set.values.len(), "{}", set.label);
         }

@@ -32,17 +32,7 @@ fn malformed_text_does_not_open() {
     let padded = format!("{sealed}=");
     let spaced = format!(" {sealed}");
     let long = "A".repeat(caps::SEALED_TEXT_BYTES + 1);
-    for text in [
-        "",
-        "A",
-        "%%%",
-        "é",
-        &padded,
-        &spaced,
-        &long,
-        &sealed[1..],
-        &"A".repeat(44),
-    ] {
+    for text in ["", "A", "%%%", "é", &padded, &spaced, &long, &sealed[1..], &"A".repeat(44)] {
         assert_eq!(ring.open(SESSION, "t", &[], text), None, "{text}");
     }
 }
@@ -54,20 +44,14 @@ fn keys_are_not_printed() {
     let text = key.reveal();
     assert_eq!(format!("{key:?}"), "Key(..)");
     assert_eq!(format!("{:?}", Ring::from_keys(key, [])), "Ring(1 keys)");
-    assert_eq!(
-        Key::parse(&text).map(|key| key.reveal()),
-        Some(text.clone())
-    );
+    assert_eq!(Key::parse(&text).map(|key| key.reveal()), Some(text.clone()));
     assert!(Key::parse(&text[1..]).is_none() && Key::parse("").is_none());
 }
 
 #[test]
 fn two_seals_of_one_text_differ() {
     let ring = Ring::random();
-    assert_ne!(
-        ring.seal(SESSION, "t", &[], b"x"),
-        ring.seal(SESSION, "t", &[], b"x")
-    );
+    assert_ne!(ring.seal(SESSION, "t", &[], b"x"), ring.seal(SESSION, "t", &[], b"x"));
 }
 
 proptest! {

@@ -59,7 +59,8 @@ impl Entry {
         }
         let used = self.opened + Duration::from_millis(self.last_used.load(Ordering::Relaxed));
         let idle = clock::now().saturating_duration_since(used);
-        let limit = if self.ready.load(Ordering::Relaxed) { limits.idle } else { limits.handshake.min(limits.idle) };
+        let limit =
+            if self.ready.load(Ordering::Relaxed) { limits.idle } else { limits.handshake.min(limits.idle) };
         (idle >= limit).then_some(SessionEnd::Idle)
     }
 }
@@ -167,7 +168,8 @@ impl Sessions {
     /// How often to sweep: often enough that an idle session outlives its limit by a fifth at most.
     #[must_use]
     pub fn sweep_interval(&self) -> Duration {
-        (self.limits.idle.min(self.limits.handshake) / 5).clamp(Duration::from_millis(100), Duration::from_secs(15))
+        (self.limits.idle.min(self.limits.handshake) / 5)
+            .clamp(Duration::from_millis(100), Duration::from_secs(15))
     }
 
     /// Ends all, when the process stops.

@@ -86,11 +86,7 @@ pub struct SealKeyMade<'a> {
 impl SealKeyMade<'_> {
     /// States it.
     pub fn emit(self) {
-        let lasts = if self.kept.is_some() {
-            "until removed"
-        } else {
-            "until the process ends"
-        };
+        let lasts = if self.kept.is_some() { "until removed" } else { "until the process ends" };
         tracing::info!(target: TARGET, lasts, kept = self.kept.map(display), "seal key made");
     }
 }
@@ -160,8 +156,6 @@ impl Panicked<'_> {
 
 impl fmt::Debug for Panicked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Panicked")
-            .field("message", &self.message)
-            .finish_non_exhaustive()
+        f.debug_struct("Panicked").field("message", &self.message).finish_non_exhaustive()
     }
 }

@@ -63,10 +63,7 @@ impl SessionOpened<'_> {
         );
         let open = metrics::SESSIONS.gauge(&[revision.into()]);
         open.increment(1.0);
-        SessionGuard {
-            open,
-            end: SessionEnd::Drained,
-        }
+        SessionGuard { open, end: SessionEnd::Drained }
     }
 }
 

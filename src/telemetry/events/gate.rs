@@ -19,9 +19,7 @@ pub struct Authenticated<'a> {
 impl Authenticated<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::AUTHENTICATIONS
-            .counter(&[self.outcome.into()])
-            .increment(1);
+        metrics::AUTHENTICATIONS.counter(&[self.outcome.into()]).increment(1);
         tracing::debug!(target: TARGET, outcome = self.outcome.word(), key = self.key, "authenticated");
     }
 }

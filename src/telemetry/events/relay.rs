@@ -37,13 +37,9 @@ impl CatalogRefreshed<'_> {
             (ItemKind::Template, self.templates),
         ];
         for (kind, size) in sizes {
-            metrics::CATALOG_ITEMS
-                .gauge(&[upstream, kind.into()])
-                .set(size as f64);
+            metrics::CATALOG_ITEMS.gauge(&[upstream, kind.into()]).set(size as f64);
         }
-        metrics::CATALOG_REFRESHES
-            .counter(&[upstream, Attempt::Done.into()])
-            .increment(1);
+        metrics::CATALOG_REFRESHES.counter(&[upstream, Attempt::Done.into()]).increment(1);
         tracing::info!(
             target: TARGET,
             upstream = self.upstream,
@@ -92,11 +88,7 @@ pub struct ItemDropped<'a> {
 impl ItemDropped<'_> {
     /// States it.
     pub fn emit(self) {
-        let labels = [
-            Label::upstream(self.upstream),
-            self.kind.into(),
-            self.reason.into(),
-        ];
+        let labels = [Label::upstream(self.upstream), self.kind.into(), self.reason.into()];
         metrics::ITEMS_DROPPED.counter(&labels).increment(1);
         tracing::warn!(
             target: TARGET,
@@ -123,9 +115,7 @@ pub struct Finding<'a> {
 impl Finding<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::FINDINGS
-            .counter(&[Label::upstream(self.upstream), self.finding.into()])
-            .increment(1);
+        metrics::FINDINGS.counter(&[Label::upstream(self.upstream), self.finding.into()]).increment(1);
         tracing::warn!(
             target: TARGET,
             upstream = self.upstream,
@@ -147,9 +137,7 @@ pub struct FanoutPartial<'a> {
 impl FanoutPartial<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::FANOUT_PARTIALS
-            .counter(&[self.method.into()])
-            .increment(1);
+        metrics::FANOUT_PARTIALS.counter(&[self.method.into()]).increment(1);
         tracing::warn!(target: TARGET, method = self.method.word(), missing = %self.missing, "fan-out partial");
     }
 }

@@ -25,9 +25,7 @@ impl UpstreamState<'_> {
     pub fn emit(self) {
         for state in UpstreamCondition::ALL {
             let is = if *state == self.state { 1.0 } else { 0.0 };
-            metrics::UPSTREAM_STATE
-                .gauge(&[Label::upstream(self.upstream), (*state).into()])
-                .set(is);
+            metrics::UPSTREAM_STATE.gauge(&[Label::upstream(self.upstream), (*state).into()]).set(is);
         }
         let (upstream, state, reason) = (self.upstream, self.state.word(), self.reason);
         match self.state {
@@ -101,9 +99,7 @@ pub struct ChildRestarting<'a> {
 impl ChildRestarting<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::RESTARTS
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
+        metrics::RESTARTS.counter(&[Label::upstream(self.upstream)]).increment(1);
         tracing::warn!(
             target: TARGET,
             upstream = self.upstream,
@@ -125,9 +121,7 @@ pub struct StderrLine<'a> {
 impl StderrLine<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::STDERR_LINES
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
+        metrics::STDERR_LINES.counter(&[Label::upstream(self.upstream)]).increment(1);
         tracing::info!(target: CHILD, upstream = self.upstream, line = self.line, "child stderr");
     }
 }
@@ -143,9 +137,7 @@ pub struct NoiseLine<'a> {
 impl NoiseLine<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::NOISE_LINES
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
+        metrics::NOISE_LINES.counter(&[Label::upstream(self.upstream)]).increment(1);
         tracing::warn!(target: TARGET, upstream = self.upstream, line = self.line, "noise on stdout");
     }
 }
@@ -167,9 +159,7 @@ pub struct HandshakeDone<'a> {
 impl HandshakeDone<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::HANDSHAKES
-            .counter(&[Label::upstream(self.upstream), Attempt::Done.into()])
-            .increment(1);
+        metrics::HANDSHAKES.counter(&[Label::upstream(self.upstream), Attempt::Done.into()]).increment(1);
         tracing::info!(
             target: TARGET,
             upstream = self.upstream,
@@ -193,9 +183,7 @@ pub struct HandshakeFailed<'a> {
 impl HandshakeFailed<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::HANDSHAKES
-            .counter(&[Label::upstream(self.upstream), Attempt::Failed.into()])
-            .increment(1);
+        metrics::HANDSHAKES.counter(&[Label::upstream(self.upstream), Attempt::Failed.into()]).increment(1);
         tracing::warn!(target: TARGET, upstream = self.upstream, error = %self.error, "handshake failed");
     }
 }
@@ -209,9 +197,7 @@ pub struct SessionRenewed<'a> {
 impl SessionRenewed<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::RENEWALS
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
+        metrics::RENEWALS.counter(&[Label::upstream(self.upstream)]).increment(1);
         tracing::info!(target: TARGET, upstream = self.upstream, "session renewed");
     }
 }
@@ -227,9 +213,7 @@ pub struct Retried<'a> {
 impl Retried<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::RETRIES
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
+        metrics::RETRIES.counter(&[Label::upstream(self.upstream)]).increment(1);
         tracing::info!(target: TARGET, upstream = self.upstream, error = %self.error, "retried");
     }
 }
@@ -267,9 +251,7 @@ pub struct LateAnswer<'a> {
 impl LateAnswer<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::LATE_ANSWERS
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
+        metrics::LATE_ANSWERS.counter(&[Label::upstream(self.upstream)]).increment(1);
         tracing::debug!(target: TARGET, upstream = self.upstream, "late answer");
     }
 }

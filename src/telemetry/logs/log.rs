@@ -93,11 +93,7 @@ pub struct LogOptions {
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self {
-            level: Level::default(),
-            format: LogFormat::default(),
-            colour: Colour::On,
-        }
+        Self { level: Level::default(), format: LogFormat::default(), colour: Colour::On }
     }
 }
 
@@ -149,12 +145,9 @@ impl Log {
         // Other crates never log below warnings: what they print there we have not looked at, and
         // it may hold headers and bodies (F-103).
         let level = level.filter();
-        let targets = Targets::new()
-            .with_target("portcullis", level)
-            .with_default(level.min(LevelFilter::WARN));
-        let subscriber = tracing_subscriber::registry()
-            .with(targets)
-            .with(LogLayer(Arc::clone(&output)));
+        let targets =
+            Targets::new().with_target("portcullis", level).with_default(level.min(LevelFilter::WARN));
+        let subscriber = tracing_subscriber::registry().with(targets).with(LogLayer(Arc::clone(&output)));
         Ok((Self(output), subscriber))
     }
 

@@ -37,10 +37,7 @@ fn logged(level: Level, form: Form, work: impl FnOnce(&Log)) -> String {
 }
 
 fn json(level: Level, work: impl FnOnce(&Log)) -> Vec<Json> {
-    logged(level, Form::Json, work)
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    logged(level, Form::Json, work).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 const TEXT: Form = Form::Text(Colour::Off);
@@ -48,13 +45,8 @@ const TEXT: Form = Form::Text(Colour::Off);
 #[test]
 fn the_line_that_tools_wait_for() {
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 7420));
-    let lines = json(Level::Info, |_| {
-        app::Listening {
-            shore: app::Shore::Clients,
-            address: &address,
-        }
-        .emit()
-    });
+    let lines =
+        json(Level::Info, |_| app::Listening { shore: app::Shore::Clients, address: &address }.emit());
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["message"], "listening");
     assert_eq!(lines[0]["level"], "INFO");
@@ -77,10 +69,7 @@ fn text_for_people() {
         "{text:?}"
     );
     let text = logged(Level::Info, Form::Text(Colour::On), |_| state().emit());
-    assert!(
-        text.contains("\u{1b}[33m WARN\u{1b}[0m upstream state"),
-        "{text:?}"
-    );
+    assert!(text.contains("\u{1b}[33m WARN\u{1b}[0m upstream state"), "{text:?}");
 }
 
 /// F-104: no peer can forge a line or drive the terminal.
@@ -122,16 +111,8 @@ fn f_104_long_fields_are_cut() {
         }
     }
     let lines = json(Level::Info, |_| {
-        upstream::StderrLine {
-            upstream: "alpha",
-            line: &"y".repeat(5_000_000),
-        }
-        .emit();
-        upstream::HandshakeFailed {
-            upstream: "alpha",
-            error: &Endless,
-        }
-        .emit();
+        upstream::StderrLine { upstream: "alpha", line: &"y".repeat(5_000_000) }.emit();
+        upstream::HandshakeFailed { upstream: "alpha", error: &Endless }.emit();
     });
     assert_eq!(lines[0]["line"].as_str().unwrap(), "y".repeat(1024) + "…");
     assert!(lines[1]["error"].as_str().unwrap().len() <= 1024 + '…'.len_utf8());
@@ -157,15 +138,9 @@ fn f_104_a_flood_is_a_few_lines() {
     assert_eq!(lines.len(), 4, "{lines:?}");
     assert_eq!(lines[3]["left_out"], 2997);
     assert_eq!(lines[3]["message"], "refused");
+    assert!(registry.page().contains("\nportcullis_log_lines_left_out_total 2997\n"));
     assert!(
-        registry
-            .page()
-            .contains("\nportcullis_log_lines_left_out_total 2997\n")
-    );
-    assert!(
-        registry
-            .page()
-            .contains("\nportcullis_refusals_total{why=\"malformed\"} 3000\n"),
+        registry.page().contains("\nportcullis_refusals_total{why=\"malformed\"} 3000\n"),
         "all are counted"
     );
 }
@@ -175,17 +150,9 @@ fn f_104_a_flood_is_a_few_lines() {
 fn f_103_secrets_are_masked_in_every_field() {
     let text = logged(Level::Info, Form::Json, |log| {
         log.conceal(Redactor::new(["tok-SECRET-4711".into()]));
-        upstream::StderrLine {
-            upstream: "alpha",
-            line: "env TOKEN=tok-SECRET-4711 loaded",
-        }
-        .emit();
+        upstream::StderrLine { upstream: "alpha", line: "env TOKEN=tok-SECRET-4711 loaded" }.emit();
         let long = format!("{}tok-SECRET-4711", "z".repeat(1017));
-        upstream::NoiseLine {
-            upstream: "alpha",
-            line: &long,
-        }
-        .emit();
+        upstream::NoiseLine { upstream: "alpha", line: &long }.emit();
     });
     assert_eq!(text.lines().count(), 2);
     assert!(text.contains("TOKEN=[secret] loaded"), "{text}");
@@ -208,24 +175,14 @@ fn f_103_other_crates_stay_silent_below_warnings() {
 /// F-103: a panic's formatted message may hold data and is withheld; its place is logged.
 #[test]
 fn f_103_panics_are_logged_without_data() {
-    let lines = json(Level::Info, |_| {
-        app::Panicked {
-            place: Some(&"src/x.rs:1:2"),
-            message: None,
-        }
-        .emit()
-    });
+    let lines = json(Level::Info, |_| app::Panicked { place: Some(&"src/x.rs:1:2"), message: None }.emit());
     assert_eq!(lines[0]["place"], "src/x.rs:1:2");
     assert_eq!(lines[0]["cause"], "(withheld: may hold data)");
 }
 
 #[test]
 fn levels_have_names() {
-    for (text, level) in [
-        ("off", Level::Off),
-        ("warn", Level::Warn),
-        ("trace", Level::Trace),
-    ] {
+    for (text, level) in [("off", Level::Off), ("warn", Level::Warn), ("trace", Level::Trace)] {
         assert_eq!(text.parse(), Ok(level));
     }
     assert_eq!("verbose".parse::<Level>(), Err(UnknownLevel));
