@@ -89,8 +89,10 @@ pub struct Ring {
 struct Slot {
     id: [u8; KEY_ID_BYTES],
     prk: Prk,
-    derived: RwLock<HashMap<Purpose, HashMap<Box<str>, Arc<RandomizedNonceKey>>>>,
+    derived: RwLock<HashMap<Purpose, KeysByTenant>>,
 }
+
+type KeysByTenant = HashMap<Box<str>, Arc<RandomizedNonceKey>>;
 
 impl Ring {
     /// `current` seals and opens, `older` only open.
