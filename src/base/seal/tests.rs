@@ -54,6 +54,31 @@ fn two_seals_of_one_text_differ() {
     assert_ne!(ring.seal(SESSION, "t", &[], b"x"), ring.seal(SESSION, "t", &[], b"x"));
 }
 
+#[test]
+fn keys_beyond_those_remembered_work_all_the_same() {
+    let ring = Ring::random();
+    for tenant in 0..caps::DERIVED_KEYS + 2 {
+        let _ = ring.seal(SESSION, &tenant.to_string(), &[], b"x");
+    }
+    for tenant in ["0", &(caps::DERIVED_KEYS + 1).to_string(), "new"] {
+        let sealed = ring.seal(SESSION, tenant, &[], b"x");
+        assert_eq!(
+            ring.open(SESSION, tenant, &[], &sealed),
+            Some(b"x".to_vec())
+        );
+        assert_eq!(ring.open(SESSION, "1", &[], &sealed), None);
+    }
+    let derived = ring
+        .current
+        .derived
+        .read()
+        .expect("no panic under the lock");
+    assert_eq!(
+        derived.values().map(HashMap::len).sum::<usize>(),
+        caps::DERIVED_KEYS
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
