@@ -198,9 +198,14 @@ impl Sessions {
         self.open.iter().all(|entry| entry.in_flight.is_empty())
     }
 
-    /// Cancels the calls that are still in flight, when the grace period is over (F-098).
-    pub fn cancel_calls(&self) {
-        self.open.iter().for_each(|entry| entry.in_flight.cancel_all());
+    /// Ends the calls that are still in flight, when the grace period is over (F-098); says how many.
+    pub fn stop_calls(&self) -> usize {
+        let stop = |entry: dashmap::mapref::multiple::RefMulti<'_, Box<str>, Arc<Entry>>| {
+            let calls = entry.in_flight.len();
+            entry.in_flight.stop_all();
+            calls
+        };
+        self.open.iter().map(stop).sum()
     }
 
     /// Ends all standing streams cleanly, when draining begins (F-098).
