@@ -122,6 +122,35 @@ pub enum Outcome {
     RateLimited,
 }
 
+impl Outcome {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 8] = [
+        Self::Ok,
+        Self::ToolError,
+        Self::RpcError,
+        Self::Timeout,
+        Self::Cancelled,
+        Self::UpstreamDown,
+        Self::Denied,
+        Self::RateLimited,
+    ];
+
+    /// The value of the label.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ToolError => "tool_error",
+            Self::RpcError => "rpc_error",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::UpstreamDown => "upstream_down",
+            Self::Denied => "denied",
+            Self::RateLimited => "rate_limited",
+        }
+    }
+}
+
 impl Fault {
     /// Whom to blame.
     #[must_use]

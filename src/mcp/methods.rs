@@ -8,6 +8,8 @@ use crate::mcp::answers;
 pub struct Method {
     /// The name on the wire.
     pub name: &'static str,
+    /// The row of the metrics it is counted in (OPS-06).
+    pub class: Class,
     /// Who answers it.
     pub answer: Answer,
     /// What is rewritten in an upstream's answer.
@@ -108,40 +110,102 @@ impl ItemKind {
     }
 }
 
-const fn row(name: &'static str, answer: Answer, rewrites: &'static Node) -> Method {
+/// Rows of the metrics; a closed set (OPS-06).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// `initialize`
+    Initialize,
+    /// `ping`
+    Ping,
+    /// `tools/list`
+    ToolsList,
+    /// `tools/call`
+    ToolsCall,
+    /// `resources/list` and `resources/templates/list`
+    ResourcesList,
+    /// `resources/read`
+    ResourcesRead,
+    /// `prompts/list`
+    PromptsList,
+    /// `prompts/get`
+    PromptsGet,
+    /// `completion/complete`
+    Complete,
+    /// `logging/setLevel`
+    SetLevel,
+    /// Anything else.
+    Other,
+}
+
+impl Class {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 11] = [
+        Self::Initialize,
+        Self::Ping,
+        Self::ToolsList,
+        Self::ToolsCall,
+        Self::ResourcesList,
+        Self::ResourcesRead,
+        Self::PromptsList,
+        Self::PromptsGet,
+        Self::Complete,
+        Self::SetLevel,
+        Self::Other,
+    ];
+
+    /// The value of the label.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Initialize => "initialize",
+            Self::Ping => "ping",
+            Self::ToolsList => "tools/list",
+            Self::ToolsCall => "tools/call",
+            Self::ResourcesList => "resources/list",
+            Self::ResourcesRead => "resources/read",
+            Self::PromptsList => "prompts/list",
+            Self::PromptsGet => "prompts/get",
+            Self::Complete => "completion/complete",
+            Self::SetLevel => "logging/setLevel",
+            Self::Other => "other",
+        }
+    }
+}
+
+const fn row(name: &'static str, class: Class, answer: Answer, rewrites: &'static Node) -> Method {
     let safe = !matches!(answer, Answer::One(Slot::Tool));
-    Method { name, answer, rewrites, safe }
+    Method { name, class, answer, rewrites, safe }
 }
 
 /// `initialize`
-pub static INITIALIZE: Method = row("initialize", Answer::Here, &answers::PLAIN);
+pub static INITIALIZE: Method = row("initialize", Class::Initialize, Answer::Here, &answers::PLAIN);
 /// `ping` (PING-01)
-pub static PING: Method = row("ping", Answer::Here, &answers::PLAIN);
+pub static PING: Method = row("ping", Class::Ping, Answer::Here, &answers::PLAIN);
 /// `tools/list`
 pub static TOOLS_LIST: Method =
-    row("tools/list", Answer::List(ItemKind::Tool), &answers::PLAIN);
+    row("tools/list", Class::ToolsList, Answer::List(ItemKind::Tool), &answers::PLAIN);
 /// `tools/call`
-pub static TOOLS_CALL: Method = row("tools/call", Answer::One(Slot::Tool), &answers::TOOL);
+pub static TOOLS_CALL: Method = row("tools/call", Class::ToolsCall, Answer::One(Slot::Tool), &answers::TOOL);
 /// `resources/list`
 pub static RESOURCES_LIST: Method =
-    row("resources/list", Answer::List(ItemKind::Resource), &answers::PLAIN);
+    row("resources/list", Class::ResourcesList, Answer::List(ItemKind::Resource), &answers::PLAIN);
 /// `resources/templates/list`
 pub static TEMPLATES_LIST: Method =
-    row("resources/templates/list", Answer::List(ItemKind::Template), &answers::PLAIN);
+    row("resources/templates/list", Class::ResourcesList, Answer::List(ItemKind::Template), &answers::PLAIN);
 /// `resources/read`
 pub static RESOURCES_READ: Method =
-    row("resources/read", Answer::One(Slot::Resource), &answers::RESOURCE);
+    row("resources/read", Class::ResourcesRead, Answer::One(Slot::Resource), &answers::RESOURCE);
 /// `prompts/list`
 pub static PROMPTS_LIST: Method =
-    row("prompts/list", Answer::List(ItemKind::Prompt), &answers::PLAIN);
+    row("prompts/list", Class::PromptsList, Answer::List(ItemKind::Prompt), &answers::PLAIN);
 /// `prompts/get`
 pub static PROMPTS_GET: Method =
-    row("prompts/get", Answer::One(Slot::Prompt), &answers::PROMPT);
+    row("prompts/get", Class::PromptsGet, Answer::One(Slot::Prompt), &answers::PROMPT);
 /// `completion/complete`
 pub static COMPLETE: Method =
-    row("completion/complete", Answer::One(Slot::Reference), &answers::PLAIN);
+    row("completion/complete", Class::Complete, Answer::One(Slot::Reference), &answers::PLAIN);
 /// `logging/setLevel`
-pub static SET_LEVEL: Method = row("logging/setLevel", Answer::All, &answers::PLAIN);
+pub static SET_LEVEL: Method = row("logging/setLevel", Class::SetLevel, Answer::All, &answers::PLAIN);
 
 static ROWS: [&Method; 11] = [
     &TOOLS_CALL,
