@@ -199,8 +199,10 @@ pub(super) mod tests {
     use std::cell::RefCell;
 
     use super::*;
+    use crate::call::Outcome;
+    use crate::mcp::methods::Class;
     use crate::telemetry::metrics;
-    use crate::telemetry::words::{Direction, MethodClass, Outcome};
+    use crate::telemetry::words::Direction;
 
     thread_local! {
         pub(super) static LOCAL: RefCell<Option<Arc<Registry>>> = const { RefCell::new(None) };
@@ -221,7 +223,7 @@ pub(super) mod tests {
         let beta = registry.scope("beta");
         for upstream in ["alpha", "beta"] {
             metrics::RESTARTS.counter(&[Label::upstream(upstream)]).increment(2);
-            let labels = [Label::upstream(upstream), MethodClass::ToolsCall.into(), Outcome::Ok.into()];
+            let labels = [Label::upstream(upstream), Class::ToolsCall.into(), Outcome::Ok.into()];
             metrics::CALL_DURATION.histogram(&labels).record(0.02);
         }
         assert_eq!(registry.page().matches("upstream=\"alpha\"").count(), 1 + 16 + 3);
@@ -253,7 +255,7 @@ pub(super) mod tests {
         let registry = local();
         let _scopes = [registry.scope("beta"), registry.scope("alpha")];
         for upstream in ["beta", "alpha"] {
-            let labels = [Label::upstream(upstream), MethodClass::Ping.into(), Outcome::Ok.into()];
+            let labels = [Label::upstream(upstream), Class::Ping.into(), Outcome::Ok.into()];
             metrics::CALL_DURATION.histogram(&labels).record(0.003);
         }
         metrics::CLIENT_BYTES.counter(&[Direction::In.into()]).increment(7);

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{app, downstream, gate, relay, upstream};
+use crate::call::Outcome;
+use crate::mcp::methods::{Class, ItemKind};
+use crate::mcp::revision::Revision;
 use crate::telemetry::meters::{CallMeter, ClientMeter, UpstreamMeter};
 use crate::telemetry::metrics::{ALL, Kind};
 use crate::telemetry::registry::Registry;
 use crate::telemetry::registry::tests::local;
 use crate::telemetry::words::{
-    AuthOutcome, DropReason, ExitCause, Failure, FindingKind, ItemKind, MethodClass, Outcome, Refusal,
-    SessionEnd, StreamKind, UpstreamCondition,
+    AuthOutcome, DropReason, ExitCause, Failure, FindingKind, Rule, SessionEnd, StreamKind, UpstreamCondition,
 };
 
 /// Value of one series on the page.
@@ -25,16 +27,15 @@ fn f_102_outcomes_are_those_of_json_rpc() {
     let registry = local();
     let alpha = UpstreamMeter::new("alpha");
     for outcome in Outcome::ALL {
-        let mut call =
-            gate::CallStarted { method: MethodClass::ToolsCall, meter: &CallMeter::gateway() }.emit();
+        let mut call = gate::CallStarted { method: Class::ToolsCall, meter: &CallMeter::gateway() }.emit();
         call.route(alpha.calls());
         assert_eq!(value(&registry, "portcullis_calls_in_flight{upstream=\"alpha\"}"), Some(1.0));
         assert_eq!(value(&registry, "portcullis_calls_in_flight{upstream=\"-\"}"), Some(0.0));
-        call.finish(*outcome);
+        call.finish(outcome);
     }
     for outcome in Outcome::ALL {
-        let labels = format!("{{upstream=\"alpha\",method=\"tools/call\",outcome=\"{outcome}\"}}");
-        assert_eq!(value(&registry, &format!("portcullis_calls_total{labels}")), Some(1.0), "{outcome}");
+        let labels = format!("{{upstream=\"alpha\",method=\"tools/call\",outcome=\"{}\"}}", outcome.label());
+        assert_eq!(value(&registry, &format!("portcullis_calls_total{labels}")), Some(1.0), "{outcome:?}");
         assert_eq!(value(&registry, &format!("portcullis_call_duration_seconds_count{labels}")), Some(1.0));
     }
     assert_eq!(value(&registry, "portcullis_calls_in_flight{upstream=\"alpha\"}"), Some(0.0));
@@ -45,7 +46,7 @@ fn f_102_outcomes_are_those_of_json_rpc() {
 fn f_102_a_dropped_call_is_cancelled() {
     let registry = local();
     let meter = CallMeter::gateway();
-    drop(gate::CallStarted { method: MethodClass::Ping, meter: &meter }.emit());
+    drop(gate::CallStarted { method: Class::Ping, meter: &meter }.emit());
     let series = "portcullis_calls_total{upstream=\"-\",method=\"ping\",outcome=\"cancelled\"}";
     assert_eq!(value(&registry, series), Some(1.0));
     assert_eq!(value(&registry, "portcullis_calls_in_flight{upstream=\"-\"}"), Some(0.0));
@@ -57,19 +58,16 @@ fn f_101_what_peers_send_makes_no_series() {
     let registry = local();
     let meter = CallMeter::gateway();
     let probe = |n: usize| {
-        let method = format!("x/{n}");
         let client = format!("client {n}");
         let session = downstream::SessionOpened {
-            revision: &method,
+            revision: Revision::LATEST,
             client: &client,
-            client_version: &method,
+            client_version: &client,
             endpoint: "/mcp",
         };
         drop(session.emit());
-        gate::CallStarted { method: MethodClass::of(&method), meter: &meter }
-            .emit()
-            .finish(Outcome::RpcError);
-        downstream::Refused { why: Refusal::Path, detail: &client, request: None, peer: None }.emit();
+        gate::CallStarted { method: Class::Other, meter: &meter }.emit().finish(Outcome::RpcError);
+        downstream::Refused { why: Rule::Path, detail: &client, request: None, peer: None }.emit();
         upstream::LateAnswer { upstream: &client }.emit();
     };
     probe(0);
@@ -83,7 +81,7 @@ fn f_101_what_peers_send_makes_no_series() {
 fn guards_count_down() {
     let registry = local();
     let session = downstream::SessionOpened {
-        revision: "2025-11-25",
+        revision: Revision::LATEST,
         client: "c",
         client_version: "1",
         endpoint: "/mcp",
@@ -168,6 +166,7 @@ fn state_everything(alpha: &Arc<UpstreamMeter>) {
     app::SealKeyMade { kept: None }.emit();
     app::DrainStarted { cause: "SIGTERM", grace: took }.emit();
     app::DrainDone { took, cut_off: 0 }.emit();
+    app::TaskPanicked { task: "x" }.emit();
     app::Panicked { place: Some(&"src/x.rs:1:1"), message: Some("x") }.emit();
 
     let client = ClientMeter::new();
@@ -177,7 +176,7 @@ fn state_everything(alpha: &Arc<UpstreamMeter>) {
     downstream::AcceptFailed { error: &"no descriptors" }.emit();
     drop(
         downstream::SessionOpened {
-            revision: "2025-03-26",
+            revision: Revision::V2025_03_26,
             client: "c",
             client_version: "1",
             endpoint: "/mcp",
@@ -185,20 +184,19 @@ fn state_everything(alpha: &Arc<UpstreamMeter>) {
         .emit(),
     );
     drop(downstream::StreamOpened { kind: StreamKind::Answer }.emit());
-    downstream::Refused { why: Refusal::Malformed, detail: "", request: Some(&"r1"), peer: None }.emit();
+    downstream::Refused { why: Rule::Malformed, detail: "", request: Some(&"r1"), peer: None }.emit();
     downstream::ClientGone { after: took }.emit();
     downstream::RequestFailed { request: &"r1", cause: Failure::Panic, detail: &"src/x.rs:1:1" }.emit();
 
     gate::Authenticated { outcome: AuthOutcome::Accepted, key: Some("laptop") }.emit();
-    gate::CallStarted { method: MethodClass::Ping, meter: alpha.calls() }.emit().finish(Outcome::Ok);
+    gate::CallStarted { method: Class::Ping, meter: alpha.calls() }.emit().finish(Outcome::Ok);
 
-    relay::CatalogRefreshed { upstream, tools: 1, prompts: 2, resources: 3, templates: 4, dropped: 0, took }
-        .emit();
+    relay::CatalogRefreshed { upstream, offered: [1, 2, 3, 4], dropped: 0, took }.emit();
     relay::CatalogFailed { upstream, error: &"gone" }.emit();
     relay::ItemDropped { upstream, kind: ItemKind::Tool, item: "t", reason: DropReason::Clash, detail: &"" }
         .emit();
     relay::Finding { upstream, finding: FindingKind::Bidi, item: "t" }.emit();
-    relay::FanoutPartial { method: MethodClass::ToolsList, missing: &"beta" }.emit();
+    relay::FanoutPartial { method: Class::ToolsList, missing: &"beta" }.emit();
 
     alpha.received(1);
     alpha.sent(2);
@@ -207,9 +205,12 @@ fn state_everything(alpha: &Arc<UpstreamMeter>) {
     drop(upstream::ChildSpawned { upstream, pid: 7, program: "npx" }.emit());
     upstream::ChildExited { upstream, pid: 7, cause: ExitCause::Exited, status: &"exit code 1" }.emit();
     upstream::ChildRestarting { upstream, failures: 1, after: took }.emit();
-    upstream::StderrLine { upstream, line: "starting" }.emit();
-    upstream::NoiseLine { upstream, line: "hello" }.emit();
-    upstream::HandshakeDone { upstream, revision: "2025-11-25", server: "s", server_version: "1", took }
+    upstream::StartFailed { upstream, failures: 2, pause: took, error: &"not found" }.emit();
+    upstream::StraysEnded { upstream, pid: 7, count: 1 }.emit();
+    upstream::GuardianLost { now: upstream::Guardian::Replaced }.emit();
+    upstream::StderrLine { upstream, pid: 7, line: Some("starting"), unshown: 0 }.emit();
+    upstream::NoiseLine { upstream, pid: 7, sample: None, unshown: 0 }.emit();
+    upstream::HandshakeDone { upstream, revision: Revision::LATEST, server: "s", server_version: "1", took }
         .emit();
     upstream::HandshakeFailed { upstream, error: &"refused" }.emit();
     upstream::SessionRenewed { upstream }.emit();
