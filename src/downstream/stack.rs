@@ -28,7 +28,7 @@ pub async fn serve(shore: Arc<Shore>, peer: Option<IpAddr>, request: Request<Inc
         Ok(Ok(response)) => response,
         // 2. The access event sees every refusal.
         Ok(Err(refusal)) => {
-            Refused { why: refusal.why(), detail: &refusal.to_string(), request: None, peer }.emit();
+            Refused { why: refusal.rule(), detail: &refusal.to_string(), request: None, peer }.emit();
             refusal.into_response()
         }
         Err(_) => {

@@ -13,7 +13,6 @@ use tower::{Layer, Service};
 use crate::call::{Answer, Call, Fault, Item, Items, Outcome, Reply, UpstreamId, Watch};
 use crate::telemetry::events::gate::CallStarted;
 use crate::telemetry::meters::{CallGuard, CallMeter, UpstreamMeter};
-use crate::telemetry::words::{self, MethodClass};
 
 /// The meters of the gateway itself and of its upstreams, by [`UpstreamId`].
 pub struct Meters {
@@ -78,7 +77,7 @@ where
     }
 
     fn call(&mut self, call: Call) -> Self::Future {
-        let method = MethodClass::of(call.method.name);
+        let method = call.method.class;
         let guard = CallStarted { method, meter: &self.meters.gateway }.emit();
         let counted = Counted { guard, meters: self.meters.clone() };
         self.inner.call(call).map(|reply| counted.reply(reply)).boxed()
@@ -113,13 +112,13 @@ impl Counted {
         if let Some(upstream) = fault.upstream() {
             self.guard.route(self.meters.named(upstream));
         }
-        self.guard.finish(word(fault.outcome()));
+        self.guard.finish(fault.outcome());
     }
 }
 
 impl Watch for Counted {
     fn ended(self: Box<Self>, outcome: Outcome) {
-        self.guard.finish(word(outcome));
+        self.guard.finish(outcome);
     }
 }
 
@@ -144,18 +143,5 @@ impl Stream for CountedItems {
                 item
             }
         })
-    }
-}
-
-fn word(outcome: Outcome) -> words::Outcome {
-    match outcome {
-        Outcome::Ok => words::Outcome::Ok,
-        Outcome::ToolError => words::Outcome::ToolError,
-        Outcome::RpcError => words::Outcome::RpcError,
-        Outcome::Timeout => words::Outcome::Timeout,
-        Outcome::Cancelled => words::Outcome::Cancelled,
-        Outcome::UpstreamDown => words::Outcome::UpstreamDown,
-        Outcome::Denied => words::Outcome::Denied,
-        Outcome::RateLimited => words::Outcome::RateLimited,
     }
 }

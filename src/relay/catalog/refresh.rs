@@ -20,7 +20,7 @@ use crate::relay::catalog::snapshot::Snapshot;
 use crate::relay::catalog::store::Store;
 use crate::relay::catalog::view::{self, Source, View};
 use crate::telemetry::events::relay::{CatalogFailed, CatalogRefreshed, Finding, ItemDropped};
-use crate::telemetry::words::{self, DropReason};
+use crate::telemetry::words::DropReason;
 
 /// How long a notice of change waits for more of its kind (TOOL-15).
 const DEBOUNCE: Duration = Duration::from_millis(250);
@@ -231,7 +231,7 @@ impl Catalog {
         let upstream = &member.upstream.name;
         for (kind, unfit) in &unfit {
             let (item, reason) = (unfit.item.as_str(), unfit.reason);
-            ItemDropped { upstream, kind: word(*kind), item, reason, detail: &unfit.detail }.emit();
+            ItemDropped { upstream, kind: *kind, item, reason, detail: &unfit.detail }.emit();
         }
         self.judge(member, &mut snapshot);
         let count = |kind: ItemKind| snapshot.of(kind).len();
@@ -274,7 +274,7 @@ impl Catalog {
             let (kept, withheld) = read::judge(items.to_vec(), self.config.catalog.on_finding, kind);
             for item in &withheld {
                 let (item, reason) = (&*item.key, DropReason::Withheld);
-                ItemDropped { upstream, kind: word(kind), item, reason, detail: &"it has a finding" }.emit();
+                ItemDropped { upstream, kind, item, reason, detail: &"it has a finding" }.emit();
             }
             snapshot.items[kind.index()] = Arc::new(kept);
         }
@@ -345,21 +345,12 @@ fn report_withheld(upstream: &str, withheld: &view::Withheld) {
     };
     ItemDropped {
         upstream,
-        kind: word(withheld.kind),
+        kind: withheld.kind,
         item: &withheld.item,
         reason: withheld.reason,
         detail: &detail,
     }
     .emit();
-}
-
-fn word(kind: ItemKind) -> words::ItemKind {
-    match kind {
-        ItemKind::Tool => words::ItemKind::Tool,
-        ItemKind::Prompt => words::ItemKind::Prompt,
-        ItemKind::Resource => words::ItemKind::Resource,
-        ItemKind::Template => words::ItemKind::Template,
-    }
 }
 
 impl Observer for Catalog {
