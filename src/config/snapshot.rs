@@ -91,8 +91,8 @@ pub struct Upstream {
     pub name: Arc<str>,
     /// Its name as it stands in the file.
     pub title: Arc<str>,
-    /// The prefix of its names on merged endpoints: a lowercase letter, then lowercase letters, digits
-    /// and `-`; unique. None for no prefix.
+    /// The prefix of its names on merged endpoints, as `mcp::names::check_namespace` allows it; unique,
+    /// also as a slug in URIs. None for no prefix.
     pub namespace: Option<Arc<str>>,
     /// Who shares a connection; none if the kind of upstream decides.
     pub isolation: Option<Isolation>,
@@ -209,9 +209,7 @@ impl Snapshot {
 
     /// The upstream of this name.
     pub fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
-        self.upstreams
-            .iter()
-            .find(|upstream| &*upstream.name == name)
+        self.upstreams.iter().find(|upstream| &*upstream.name == name)
     }
 }
 
@@ -220,18 +218,12 @@ impl Snapshot {
 impl Upstream {
     /// How long a call of a tool may be silent.
     pub fn call_idle(&self, tool: &str) -> Duration {
-        self.tool_timeouts
-            .get(tool)
-            .and_then(|tool| tool.call_idle)
-            .unwrap_or(self.timeouts.call_idle)
+        self.tool_timeouts.get(tool).and_then(|tool| tool.call_idle).unwrap_or(self.timeouts.call_idle)
     }
 
     /// How long a call of a tool may take in all.
     pub fn call_total(&self, tool: &str) -> Duration {
-        self.tool_timeouts
-            .get(tool)
-            .and_then(|tool| tool.call)
-            .unwrap_or(self.timeouts.call)
+        self.tool_timeouts.get(tool).and_then(|tool| tool.call).unwrap_or(self.timeouts.call)
     }
 }
 
@@ -263,12 +255,7 @@ impl Remote {
     /// A server at an address. A user in the URL becomes a header, so that the URL can be shown.
     pub(super) fn new(mut url: Address, kind: RemoteKind) -> Self {
         let user = url.take_user();
-        let mut remote = Self {
-            url,
-            headers: Vec::new(),
-            kind,
-            ca_file: None,
-        };
+        let mut remote = Self { url, headers: Vec::new(), kind, ca_file: None };
         if let Some(pair) = user {
             let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
             remote.set_header("authorization", value.into());
@@ -312,6 +299,12 @@ impl Address {
     }
 }
 
+impl From<Url> for Address {
+    fn from(url: Url) -> Self {
+        Self { url, secret: false }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.secret {
@@ -337,10 +330,7 @@ impl fmt::Debug for Address {
 impl ToolFilter {
     /// Whether the tool of this name is shown.
     pub fn allows(&self, tool: &str) -> bool {
-        let included = self
-            .include
-            .as_ref()
-            .is_none_or(|names| names.iter().any(|name| name == tool));
+        let included = self.include.as_ref().is_none_or(|names| names.iter().any(|name| name == tool));
         included && !self.exclude.iter().any(|name| name == tool)
     }
 }

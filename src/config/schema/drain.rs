@@ -26,10 +26,7 @@ pub struct Drain {
 
 impl Default for Drain {
     fn default() -> Self {
-        Self {
-            grace: Duration::from_secs(25),
-            delay: Duration::ZERO,
-        }
+        Self { grace: Duration::from_secs(25), delay: Duration::ZERO }
     }
 }
 
@@ -37,12 +34,8 @@ impl Drain {
     pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
         let default = Self::default();
         Self {
-            grace: table
-                .read("grace", |field| field.period(Duration::ZERO..=DAY))
-                .unwrap_or(default.grace),
-            delay: table
-                .read("delay", |field| field.period(Duration::ZERO..=DAY))
-                .unwrap_or(default.delay),
+            grace: table.read("grace", |field| field.period(Duration::ZERO..=DAY)).unwrap_or(default.grace),
+            delay: table.read("delay", |field| field.period(Duration::ZERO..=DAY)).unwrap_or(default.delay),
         }
     }
 }
