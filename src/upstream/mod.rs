@@ -1,1 +1,12 @@
-//! The server shore: child processes and HTTP servers, their sessions and their health.
+//! The server shore: connections to upstreams, stdio and HTTP, with their sessions, limits and health.
+
+pub mod blame;
+pub mod deadline;
+pub mod exchange;
+pub mod facts;
+pub mod handshake;
+pub mod health;
+pub mod http;
+pub mod inbound;
+pub mod progress;
+pub mod request;
