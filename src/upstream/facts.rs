@@ -78,6 +78,31 @@ pub enum Dropped {
     Oversized,
 }
 
+/// Tells facts about one upstream.
+#[derive(Clone)]
+pub struct Report {
+    upstream: Arc<str>,
+    facts: Arc<dyn Facts>,
+}
+
+impl Report {
+    /// Facts about the upstream of this name go to `facts`.
+    #[must_use]
+    pub fn new(upstream: Arc<str>, facts: Arc<dyn Facts>) -> Self {
+        Self { upstream, facts }
+    }
+
+    /// Tells a fact.
+    pub fn tell(&self, fact: Fact<'_>) {
+        self.facts.tell(&self.upstream, fact);
+    }
+
+    /// Tells that a message was dropped.
+    pub fn dropped(&self, why: Dropped) {
+        self.tell(Fact::Dropped(why));
+    }
+}
+
 /// Tells nobody; for tests and for commands that print by themselves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
