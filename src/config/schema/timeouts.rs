@@ -1,13 +1,16 @@
-//! `timeouts`, for all upstreams under `portcullis`, for one under its entry: how long a server may take.
+//! `timeouts`, for all upstreams under `portcullis`, for one under its entry: how long a server may take.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::bounds::{DAY, MILLISECOND};
+use crate::base::caps;
 use crate::base::units::Period;
+use crate::config::decode::{Field, Refusal, Table};
 
-/// How long an upstream may take.
+/// How long an upstream may take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(deny_unknown_fields)]
@@ -57,14 +60,41 @@ pub struct ToolTimeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            connect: Duration::from_secs(5),
-            tls: Duration::from_secs(5),
-            handshake: Duration::from_secs(30),
-            first_start: Duration::from_secs(300),
-            list: Duration::from_secs(10),
-            read: Duration::from_secs(30),
-            call_idle: Duration::from_secs(300),
-            call: Duration::from_secs(60 * 60),
+            connect: caps::CONNECT,
+            tls: caps::TLS_HANDSHAKE,
+            handshake: caps::HANDSHAKE,
+            first_start: caps::FIRST_HANDSHAKE,
+            list: caps::LIST,
+            read: caps::READ,
+            call_idle: caps::CALL_IDLE,
+            call: caps::CALL,
         }
     }
+}
+
+impl Timeouts {
+    /// Reads what differs from the given ones.
+    pub(in crate::config) fn decode(table: &mut Table<'_, '_>, default: &Self) -> Self {
+        Self {
+            connect: table.read("connect", limit).unwrap_or(default.connect),
+            tls: table.read("tls", limit).unwrap_or(default.tls),
+            handshake: table.read("handshake", limit).unwrap_or(default.handshake),
+            first_start: table.read("firstStart", limit).unwrap_or(default.first_start),
+            list: table.read("list", limit).unwrap_or(default.list),
+            read: table.read("read", limit).unwrap_or(default.read),
+            call_idle: table.read("callIdle", limit).unwrap_or(default.call_idle),
+            call: table.read("call", limit).unwrap_or(default.call),
+        }
+    }
+}
+
+impl ToolTimeouts {
+    pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
+        Self { call_idle: table.read("callIdle", limit), call: table.read("call", limit) }
+    }
+}
+
+/// Every wait has a deadline, so there is no word for none.
+fn limit(field: &mut Field<'_, '_>) -> Result<Duration, Refusal> {
+    field.period(MILLISECOND..=7 * DAY)
 }
