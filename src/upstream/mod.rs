@@ -1,1 +1,3 @@
 //! The server shore: child processes and HTTP servers, their sessions and their health.
+
+pub mod stdio;
