@@ -1,4 +1,4 @@
-//! The server shore: connections to upstreams, stdio and HTTP, with their sessions, limits and health.
+//! The server shore: connections to upstreams, child processes and HTTP servers, with their sessions, limits and health.
 
 pub mod blame;
 pub mod deadline;
@@ -12,4 +12,5 @@ pub mod inbound;
 pub mod leg;
 pub mod progress;
 pub mod request;
+pub mod stdio;
 pub mod unbound;
