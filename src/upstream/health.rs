@@ -11,8 +11,9 @@ use crate::base::backoff::Backoff;
 
 /// Failures in a row that open the breaker: more than a restart of the server behind a balancer causes.
 const FAILURES: u32 = 5;
-/// Shortest and longest time that an upstream is left alone.
-const REST: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+/// Shortest and longest time that an upstream is left alone: one that comes back is used again soon, and a
+/// probe every two seconds costs nobody anything.
+const REST: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 /// A probe that has no verdict after this time is forgotten, and the next call is one.
 const PROBE: Duration = Duration::from_secs(5);
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::call::{Observer, UpstreamId};
 use crate::mcp::methods::ItemKind;
-use crate::upstream::facts::Report;
+use crate::upstream::report::Report;
 
 /// Who is told, once there is somebody.
 pub type Observers = Arc<OnceLock<Arc<dyn Observer>>>;

@@ -10,6 +10,7 @@ use http::HeaderMap;
 use crate::base::{caps, clock, tasks};
 use crate::upstream::http::compression::{Inflate, InflateError};
 use crate::upstream::http::link::Body;
+use crate::upstream::report::Report;
 
 /// For how long the rest of a body is read after its answer has come (F-012).
 const DRAIN: Duration = Duration::from_secs(1);
@@ -31,6 +32,7 @@ pub enum ContentError {
 pub struct Content {
     body: Body,
     inflate: Option<Inflate>,
+    report: Report,
 }
 
 impl Content {
@@ -38,8 +40,8 @@ impl Content {
     ///
     /// # Errors
     /// `Unknown` when it is encoded in a way that we do not read.
-    pub fn new(body: Body, headers: &HeaderMap) -> Result<Self, InflateError> {
-        Ok(Self { body, inflate: Inflate::for_answer(headers)? })
+    pub fn new(body: Body, headers: &HeaderMap, report: Report) -> Result<Self, InflateError> {
+        Ok(Self { body, inflate: Inflate::for_answer(headers)?, report })
     }
 
     /// The next part; `None` at the end. Safe to cancel.
@@ -58,6 +60,7 @@ impl Content {
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 Some(Ok(chunk)) => chunk,
             };
+            self.report.received(chunk.len());
             let Some(inflate) = &mut self.inflate else { return Poll::Ready(Some(Ok(chunk))) };
             match inflate.push(&chunk) {
                 Ok(out) if out.is_empty() => {}

@@ -43,7 +43,8 @@ impl Pool {
     /// An empty pool. `keep` bounds idleness where a peer does not name its own bound.
     #[must_use]
     pub fn new(keep: Duration) -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        // One more for the home run time, where each core has one of its own.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
         Self { shards: (0..threads).map(|_| Mutex::default()).collect(), keep }
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -12,7 +13,8 @@ use http_body_util::Full;
 use url::Url;
 
 use crate::base::{caps, clock};
-use crate::upstream::facts::{Fact, Report};
+use crate::telemetry::words::UpstreamCondition;
+use crate::upstream::condition::Condition;
 use crate::upstream::health::{Breaker, Change};
 use crate::upstream::http::address::{AddressError, Origin, request_target};
 use crate::upstream::http::compression::InflateError;
@@ -20,6 +22,7 @@ use crate::upstream::http::connect::{ConnectError, Connector};
 use crate::upstream::http::content::Content;
 use crate::upstream::http::link::{self, SendError, Whole};
 use crate::upstream::http::pool::{Pool, Taken};
+use crate::upstream::report::Report;
 
 /// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -54,12 +57,24 @@ pub struct Received {
     pub content: Content,
 }
 
+/// Who is told how the requests to one upstream fare.
+#[derive(Clone)]
+pub struct Health {
+    /// Decides when it is left alone.
+    pub breaker: Arc<Breaker>,
+    /// What the operator sees.
+    pub condition: Arc<Condition>,
+    /// What is counted.
+    pub report: Report,
+}
+
 /// The place where requests to one upstream go.
 pub struct Endpoint {
     connector: Connector,
     pool: Arc<Pool>,
     place: ArcSwap<Place>,
     breaker: Arc<Breaker>,
+    condition: Arc<Condition>,
     report: Report,
 }
 
@@ -81,16 +96,12 @@ impl Endpoint {
     ///
     /// # Errors
     /// When the URL cannot stand in a request.
-    pub fn new(
-        url: Url,
-        connector: Connector,
-        breaker: Arc<Breaker>,
-        report: Report,
-    ) -> Result<Self, AddressError> {
+    pub fn new(url: Url, connector: Connector, health: Health) -> Result<Self, AddressError> {
         // Common servers close idle connections after five seconds, balancers in front of TLS after a minute.
-        let keep = std::time::Duration::from_secs(if connector.origin.tls { 50 } else { 4 });
+        let keep = Duration::from_secs(if connector.origin.tls { 50 } else { 4 });
         let place = ArcSwap::from_pointee(Place::new(url, &connector)?);
-        Ok(Self { connector, pool: Arc::new(Pool::new(keep)), place, breaker, report })
+        let Health { breaker, condition, report } = health;
+        Ok(Self { connector, pool: Arc::new(Pool::new(keep)), place, breaker, condition, report })
     }
 
     /// The value of `Host`.
@@ -153,6 +164,7 @@ impl Endpoint {
         body: Bytes,
         mark: &AtomicBool,
     ) -> Result<Received, PostError> {
+        self.report.sent(body.len());
         let mut request: Whole = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = place.target.clone();
@@ -169,7 +181,7 @@ impl Endpoint {
             match taken.send(request, &self.pool).await {
                 Ok(answer) => {
                     let (head, body) = answer.into_parts();
-                    let content = Content::new(body, &head.headers)?;
+                    let content = Content::new(body, &head.headers, self.report.clone())?;
                     return Ok(Received { status: head.status, headers: head.headers, content });
                 }
                 Err(SendError::Unsent(again)) => {
@@ -205,7 +217,7 @@ impl Endpoint {
                     },
                 );
                 shown.truncate(shown.floor_char_boundary(200));
-                self.report.tell(Fact::Redirected { location: &shown });
+                self.report.redirected(&shown);
                 Err(PostError::Redirect(shown))
             }
         }
@@ -220,8 +232,14 @@ impl Endpoint {
         };
         let change = if failed { self.breaker.failed(clock::now()) } else { self.breaker.succeeded() };
         match change {
-            Some(Change::Opened) => self.report.tell(Fact::BreakerOpened),
-            Some(Change::Closed) => self.report.tell(Fact::BreakerClosed),
+            Some(Change::Opened) => {
+                let why = received
+                    .as_ref()
+                    .err()
+                    .map_or_else(|| "it answers with server errors".to_owned(), ToString::to_string);
+                self.condition.set(UpstreamCondition::Open, &why);
+            }
+            Some(Change::Closed) => self.condition.set(UpstreamCondition::Ready, ""),
             None => {}
         }
         received

@@ -17,7 +17,6 @@ use crate::jsonrpc::{Kind, Message, batch, id, text};
 use crate::upstream::blame::Blame;
 use crate::upstream::deadline::Deadline;
 use crate::upstream::exchange::Notices;
-use crate::upstream::facts::Dropped;
 use crate::upstream::flight::Failure;
 use crate::upstream::http::content::{Content, ContentError};
 use crate::upstream::http::events::{EventError, Events};
@@ -27,6 +26,7 @@ use crate::upstream::http::session::{HttpConnection, SESSION_ID, Side, aside};
 use crate::upstream::inbound;
 use crate::upstream::leg::{Leg, Reason, Watch};
 use crate::upstream::progress::{self, Progress};
+use crate::upstream::report::Dropped;
 use crate::upstream::request;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -79,7 +79,13 @@ impl HttpConnection {
         match self.attempts(leg, id, &watch).await {
             Ok(body) => {
                 watch.settle();
-                Ok(Answer { body, rewrites: leg.call.method.rewrites, uris: None, watch: None })
+                Ok(Answer {
+                    body,
+                    rewrites: leg.call.method.rewrites,
+                    uris: None,
+                    upstream: None,
+                    watch: None,
+                })
             }
             Err(fault) => {
                 watch.failed(&fault);
@@ -153,6 +159,7 @@ impl HttpConnection {
 
     async fn refusal(&self, received: Received, round: &Round<'_>) -> Result<Got, Fault> {
         let Received { status, headers, content } = received;
+        self.way.unbound.report.refused(status.as_u16());
         let old = self.way.may_be_old && !round.session && matches!(status.as_u16(), 400 | 404 | 405);
         let body = round.deadline.next(content.head(caps::ERROR_BODY_BYTES)).await?;
         let refused = Refused {

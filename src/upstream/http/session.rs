@@ -24,12 +24,12 @@ use crate::mcp::revision::Revision;
 use crate::upstream::blame::Blame;
 use crate::upstream::deadline::{Deadline, Limit};
 use crate::upstream::exchange::Notices;
-use crate::upstream::facts::{Dropped, Fact};
 use crate::upstream::flight::{Failure, Flight};
 use crate::upstream::handshake::{self, HandshakeError};
 use crate::upstream::http::post::{Endpoint, PostError};
 use crate::upstream::http::round::{Got, Round};
 use crate::upstream::progress::Progress;
+use crate::upstream::report::Dropped;
 use crate::upstream::unbound::Unbound;
 
 /// The session id's header.
@@ -209,7 +209,7 @@ impl HttpConnection {
             }
             let live = Arc::new(this.shake().await?);
             this.live.store(Arc::clone(&live));
-            this.way.unbound.report.tell(Fact::Renewed);
+            this.way.unbound.report.renewed();
             this.replay();
             this.renewed.notify_waiters();
             Ok(live)
@@ -231,7 +231,7 @@ impl HttpConnection {
         };
         self.say(&deadline, &live).await?;
         let took = clock::now().saturating_duration_since(started);
-        self.way.unbound.report.tell(Fact::Connected { revision: live.handshake.revision, took });
+        self.way.unbound.report.handshake_done(&live.handshake, took);
         Ok(live)
     }
 

@@ -12,12 +12,12 @@ use http::{HeaderName, HeaderValue, Method};
 
 use crate::base::backoff::{Backoff, stretched};
 use crate::base::clock;
-use crate::upstream::facts::{Dropped, Fact};
 use crate::upstream::http::content::Content;
 use crate::upstream::http::events::{EventError, Events};
 use crate::upstream::http::round::{Form, kind};
 use crate::upstream::http::session::{HttpConnection, aside};
 use crate::upstream::inbound;
+use crate::upstream::report::Dropped;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -85,7 +85,7 @@ impl Listener {
                 }
                 Opened::NotNow => self.missed(),
                 Opened::Absent => {
-                    self.connection.way.unbound.report.tell(Fact::PushAbsent);
+                    self.connection.way.unbound.report.push_absent();
                     return;
                 }
             }
@@ -126,7 +126,7 @@ impl Listener {
 
     fn began(&mut self) {
         let unbound = &self.connection.way.unbound;
-        unbound.report.tell(Fact::PushOpened);
+        unbound.report.push_opened();
         if std::mem::replace(&mut self.opened, true) {
             unbound.reconnected();
         }
