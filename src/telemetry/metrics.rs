@@ -9,7 +9,7 @@ use ::metrics::{Counter, Gauge, Histogram};
 use super::registry;
 use super::words::{
     Attempt, AuthOutcome, Direction, DropReason, ExitCause, Failure, FindingKind, ITEM_KINDS, Label, METHODS,
-    OUTCOMES, REVISIONS, Refusal, SessionEnd, StreamKind, UPSTREAM, UpstreamCondition, WordSet,
+    OUTCOMES, REVISIONS, Rule, SessionEnd, StreamKind, UPSTREAM, UpstreamCondition, WordSet,
 };
 
 /// What a metric's value does over time.
@@ -137,7 +137,7 @@ metrics! {
     /// Event streams toward clients that are open.
     STREAMS: Kind::Gauge, "portcullis_client_streams", [StreamKind::SET];
     /// Requests that the gateway itself turned away.
-    REFUSALS: Kind::Counter, "portcullis_refusals_total", [Refusal::SET];
+    REFUSALS: Kind::Counter, "portcullis_refusals_total", [Rule::SET];
     /// Requests that failed through a fault of the gateway.
     FAILURES: Kind::Counter, "portcullis_request_failures_total", [Failure::SET];
     /// Looks at a client's credentials.

@@ -111,7 +111,7 @@ words! {
     }
 
     /// The rule by which the gateway itself turned a request away.
-    Refusal in "why" {
+    Rule in "why" {
         /// The Host header is not one of ours.
         Host = "host",
         /// The Origin header is not allowed.
@@ -126,14 +126,22 @@ words! {
         TooLarge = "too_large",
         /// The body came too slowly.
         TooSlow = "too_slow",
+        /// The body broke off.
+        Broken = "broken",
         /// The body is no JSON-RPC message, or one nested too deeply.
         Malformed = "malformed",
+        /// The message is right in itself, but not allowed here and now.
+        Invalid = "invalid",
+        /// `initialize` with parameters that are wrong.
+        Handshake = "handshake",
         /// The protocol version header is unknown or contradicts the session.
         Version = "version",
         /// A session id is missing where one is needed.
         SessionMissing = "session_missing",
         /// The session id is unknown, foreign, expired or forged.
         SessionUnknown = "session_unknown",
+        /// `Last-Event-ID` names nothing that can be replayed.
+        Resume = "resume",
         /// No credentials, or none that are known.
         Unauthenticated = "unauthenticated",
         /// Known, but without the right.
@@ -293,7 +301,7 @@ mod tests {
             ITEM_KINDS,
             SessionEnd::SET,
             StreamKind::SET,
-            Refusal::SET,
+            Rule::SET,
             AuthOutcome::SET,
             Failure::SET,
             UpstreamCondition::SET,

@@ -9,7 +9,7 @@ use ::metrics::Gauge;
 use crate::mcp::revision::Revision;
 use crate::telemetry::meters::Held;
 use crate::telemetry::metrics;
-use crate::telemetry::words::{Failure, Refusal, SessionEnd, StreamKind};
+use crate::telemetry::words::{Failure, Rule, SessionEnd, StreamKind};
 
 const TARGET: &str = "portcullis::downstream";
 
@@ -108,7 +108,7 @@ impl StreamOpened {
 /// The gateway itself turned a request away (F-104: who, by which rule, which request).
 pub struct Refused<'a> {
     /// The rule.
-    pub why: Refusal,
+    pub why: Rule,
     /// More about it, without anything secret; may be empty.
     pub detail: &'a str,
     /// Id of the request in our log, if it has one yet.

@@ -13,8 +13,7 @@ use crate::telemetry::metrics::{ALL, Kind};
 use crate::telemetry::registry::Registry;
 use crate::telemetry::registry::tests::local;
 use crate::telemetry::words::{
-    AuthOutcome, DropReason, ExitCause, Failure, FindingKind, Refusal, SessionEnd, StreamKind,
-    UpstreamCondition,
+    AuthOutcome, DropReason, ExitCause, Failure, FindingKind, Rule, SessionEnd, StreamKind, UpstreamCondition,
 };
 
 /// Value of one series on the page.
@@ -68,7 +67,7 @@ fn f_101_what_peers_send_makes_no_series() {
         };
         drop(session.emit());
         gate::CallStarted { method: Class::Other, meter: &meter }.emit().finish(Outcome::RpcError);
-        downstream::Refused { why: Refusal::Path, detail: &client, request: None, peer: None }.emit();
+        downstream::Refused { why: Rule::Path, detail: &client, request: None, peer: None }.emit();
         upstream::LateAnswer { upstream: &client }.emit();
     };
     probe(0);
@@ -185,7 +184,7 @@ fn state_everything(alpha: &Arc<UpstreamMeter>) {
         .emit(),
     );
     drop(downstream::StreamOpened { kind: StreamKind::Answer }.emit());
-    downstream::Refused { why: Refusal::Malformed, detail: "", request: Some(&"r1"), peer: None }.emit();
+    downstream::Refused { why: Rule::Malformed, detail: "", request: Some(&"r1"), peer: None }.emit();
     downstream::ClientGone { after: took }.emit();
     downstream::RequestFailed { request: &"r1", cause: Failure::Panic, detail: &"src/x.rs:1:1" }.emit();
 

@@ -9,7 +9,7 @@ use super::*;
 use crate::mcp::revision::Revision;
 use crate::telemetry::events::{app, downstream, upstream};
 use crate::telemetry::registry::tests::local;
-use crate::telemetry::words::{Refusal, UpstreamCondition};
+use crate::telemetry::words::{Rule, UpstreamCondition};
 
 struct Pipe(mpsc::Sender<Vec<u8>>);
 
@@ -128,7 +128,7 @@ fn f_104_a_flood_is_a_few_lines() {
         for n in 0..3000 {
             let request = format!("r{n}");
             downstream::Refused {
-                why: Refusal::Malformed,
+                why: Rule::Malformed,
                 detail: "line 1",
                 request: Some(&request),
                 peer: None,
