@@ -12,8 +12,6 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, Serializer};
 use zeroize::Zeroizing;
 
-use crate::base::seal::Key;
-
 /// What is shown in place of a secret.
 pub const MASK: &str = "***";
 
@@ -146,9 +144,9 @@ impl SealKey {
         Self(Arc::new(Zeroizing::new(bytes)))
     }
 
-    /// The key, to be put into a ring.
-    pub fn key(&self) -> Key {
-        Key::from(**self.0)
+    /// The key itself, to be put into a ring.
+    pub fn reveal(&self) -> &[u8; Self::SIZE] {
+        &self.0
     }
 }
 

@@ -100,8 +100,10 @@ fn upstreams_that_do_not_go_together_are_refused() {
 fn secrets_of_the_gateway_are_not_shown() {
     let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
     let snapshot = read_gateway(&format!(r#"{{"sealKeys": ["{key}"]}}"#)).unwrap();
-    let ring_key = snapshot.seal_keys[0].key().reveal();
-    assert_eq!(ring_key.as_str(), key.trim_end_matches('='));
+    assert_eq!(
+        snapshot.seal_keys[0].reveal(),
+        std::array::from_fn::<u8, 32, _>(|byte| byte as u8).as_slice()
+    );
     assert!(format!("{snapshot:?}").contains("seal_keys: [***]"));
     for settings in
         [r#"{"sealKeys": ["hunter2"]}"#, r#"{"auth": {"keys": [{"name": "a", "sha256": "hunter2"}]}}"#]
