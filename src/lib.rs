@@ -26,6 +26,13 @@
 //! | 11 | [`app`] |
 //! | 12 | [`cli`] |
 
+#![warn(missing_docs, unreachable_pub)]
+// Tests may read clocks, spawn, and unwrap.
+#![cfg_attr(
+    not(test),
+    warn(clippy::disallowed_methods, clippy::disallowed_macros, clippy::unwrap_used, clippy::panic)
+)]
+
 pub mod base;
 
 pub mod framing;
