@@ -169,13 +169,16 @@ impl Session {
         accept: &'static str,
         body: Bytes,
     ) -> Result<Response<Incoming>> {
+        let body_is_empty = body.is_empty();
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = Uri::from_static(wire::PATH);
         let headers = request.headers_mut();
         headers.insert(HOST, self.endpoint.host.clone());
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire::JSON));
+        if !body_is_empty {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire::JSON));
+        }
         if let Some(id) = &self.id {
             headers.insert(wire::SESSION, id.clone());
             headers.insert(wire::REVISION, HeaderValue::from_static(REVISION));
