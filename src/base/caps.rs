@@ -113,3 +113,5 @@ pub const CALL: Duration = Duration::from_hours(1);
 pub const SEALED_TEXT_BYTES: usize = 88 * KIB;
 /// Characters of a session id in a header.
 pub const SESSION_ID_BYTES: usize = 2 * KIB;
+/// Derived keys remembered for one ring key: some purposes for each of many tenants.
+pub const DERIVED_KEYS: usize = 4096;

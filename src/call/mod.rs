@@ -4,12 +4,12 @@
 //! [`OutCall`] of it; a [`Reply`] comes back, or a [`Fault`]. Dropping the future of a reply, or the
 //! reply, cancels the call at the upstream.
 
+mod authenticate;
 #[allow(
     clippy::module_inception,
     reason = "the folder is named after the waist, the file after its main type"
 )]
 mod call;
-mod authenticate;
 mod fault;
 mod principal;
 mod reply;

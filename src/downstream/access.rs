@@ -23,8 +23,10 @@ impl Access {
     #[must_use]
     pub fn new(config: &Snapshot) -> Self {
         let loopback = config.listen.ip().is_loopback();
-        let mut hosts: Vec<String> = config.http.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
-        let mut origins: Vec<String> = config.http.allowed_origins.iter().map(|origin| normal(origin)).collect();
+        let mut hosts: Vec<String> =
+            config.http.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        let mut origins: Vec<String> =
+            config.http.allowed_origins.iter().map(|origin| normal(origin)).collect();
         if let Some(url) = &config.http.public_url {
             hosts.extend(url.host_str().map(str::to_ascii_lowercase));
             origins.push(url.origin().ascii_serialization());
@@ -67,9 +69,11 @@ impl Access {
         let host = host.to_ascii_lowercase();
         let name = without_port(&host);
         let listed = |allowed: &String| {
-            *allowed == host || allowed == name || allowed.strip_prefix("*.").is_some_and(|end| {
-                name.strip_suffix(end).is_some_and(|start| start.ends_with('.') && start.len() > 1)
-            })
+            *allowed == host
+                || allowed == name
+                || allowed.strip_prefix("*.").is_some_and(|end| {
+                    name.strip_suffix(end).is_some_and(|start| start.ends_with('.') && start.len() > 1)
+                })
         };
         self.loopback && is_loopback(name) || self.hosts.iter().any(listed)
     }
@@ -90,7 +94,9 @@ fn without_port(host: &str) -> &str {
 
 fn is_loopback(name: &str) -> bool {
     let address = name.trim_start_matches('[').trim_end_matches(']');
-    name == "localhost" || name.ends_with(".localhost") || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// A value of a client, fit for an error and a log.
@@ -104,7 +110,12 @@ mod tests {
 
     fn access(loopback: bool, hosts: &[&str], origins: &[&str]) -> Access {
         let owned = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        Access { strict: loopback || !hosts.is_empty(), loopback, hosts: owned(hosts), origins: owned(origins) }
+        Access {
+            strict: loopback || !hosts.is_empty(),
+            loopback,
+            hosts: owned(hosts),
+            origins: owned(origins),
+        }
     }
 
     fn check(access: &Access, headers: &[(&str, &str)]) -> Result<(), Refusal> {
@@ -119,17 +130,29 @@ mod tests {
     #[test]
     fn a_loopback_bind_is_strict() {
         let access = access(true, &[], &["https://app.example"]);
-        for host in ["localhost:7420", "127.0.0.1", "[::1]:7420", "127.8.9.1:1", "LOCALHOST", "gw.localhost:80"] {
+        for host in
+            ["localhost:7420", "127.0.0.1", "[::1]:7420", "127.8.9.1:1", "LOCALHOST", "gw.localhost:80"]
+        {
             assert_eq!(check(&access, &[("host", host)]), Ok(()), "{host}");
         }
-        for host in ["evil.test", "localhost.evil.test", "127.0.0.1.evil.test", "", "10.0.0.1:7420", "::1.x"] {
+        for host in ["evil.test", "localhost.evil.test", "127.0.0.1.evil.test", "", "10.0.0.1:7420", "::1.x"]
+        {
             assert!(matches!(check(&access, &[("host", host)]), Err(Refusal::Host(_))), "{host}");
         }
         let from = |origin| check(&access, &[("host", "localhost"), ("origin", origin)]);
-        for origin in ["http://localhost:6274", "http://127.0.0.1", "https://app.example", "https://APP.example/"] {
+        for origin in
+            ["http://localhost:6274", "http://127.0.0.1", "https://app.example", "https://APP.example/"]
+        {
             assert_eq!(from(origin), Ok(()), "{origin}");
         }
-        for origin in ["http://evil.test", "null", "", "https://app.example:444", "http://localhost.evil.test", "file://"] {
+        for origin in [
+            "http://evil.test",
+            "null",
+            "",
+            "https://app.example:444",
+            "http://localhost.evil.test",
+            "file://",
+        ] {
             assert!(matches!(from(origin), Err(Refusal::Origin(_))), "{origin}");
         }
     }

@@ -61,7 +61,9 @@ impl Body for OutBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut *self {
             Self::Parts(parts) => Poll::Ready(parts.pop_front().map(|part| Ok(Frame::data(part)))),
-            Self::Stream(parts) => parts.as_mut().poll_next(cx).map(|part| part.map(|part| part.map(Frame::data))),
+            Self::Stream(parts) => {
+                parts.as_mut().poll_next(cx).map(|part| part.map(|part| part.map(Frame::data)))
+            }
         }
     }
 

@@ -109,7 +109,8 @@ pub fn get(caller: &Caller<'_>) -> Result<Response<OutBody>, Refusal> {
     let stream = entry.standing.open(caller.shore.config.http.keep_alive);
     let ended = entry.shared.ended.clone();
     let stream = futures_util::StreamExt::take_until(stream, ended.cancelled_owned());
-    let counted = Counted { stream: Box::pin(stream), guard: StreamOpened { kind: StreamKind::Standalone }.emit() };
+    let counted =
+        Counted { stream: Box::pin(stream), guard: StreamOpened { kind: StreamKind::Standalone }.emit() };
     Ok(event_stream(OutBody::stream(counted)))
 }
 
@@ -146,8 +147,13 @@ impl Caller<'_> {
         let found = self.session_id().and_then(|sid| self.shore.sessions.find(sid, &self.who, self.endpoint));
         let entry = found.ok_or(Refusal::UnknownSession(id))?;
         // HTTP-32: any revision that we speak may be named; the session's own governs.
-        let known = |line: &http::HeaderValue| line.to_str().is_ok_and(|name| Revision::parse(name.trim()).is_some());
-        if self.head.headers.get_all(&PROTOCOL_VERSION).iter().all(known) { Ok(entry) } else { Err(Refusal::Version) }
+        let known =
+            |line: &http::HeaderValue| line.to_str().is_ok_and(|name| Revision::parse(name.trim()).is_some());
+        if self.head.headers.get_all(&PROTOCOL_VERSION).iter().all(known) {
+            Ok(entry)
+        } else {
+            Err(Refusal::Version)
+        }
     }
 
     /// A call of this session through the gate.

@@ -61,7 +61,7 @@ impl Exchange {
         self.ticket.as_ref().expect("the ticket is taken by drop only")
     }
 
-    /// The next step, or `None` when the call was cancelled. Safe to cancel.
+    /// The next step, or `None` when the client cancelled the call. Safe to cancel.
     pub async fn next(&mut self) -> Option<Step> {
         let cancel = self.ticket().cancel().clone();
         let step = tokio::select! {
@@ -73,6 +73,7 @@ impl Exchange {
         if step.is_none() {
             // Dropping what is left cancels it upstream.
             self.work = Work::Over;
+            return cancel.is_stopping().then_some(Step::Failed(Fault::Stopping));
         }
         step
     }

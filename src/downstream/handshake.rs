@@ -41,7 +41,8 @@ pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Respons
     let sessions = &caller.shore.sessions;
     sessions.room(&caller.who).map_err(|full| refused(full, &id))?;
     let session = sessions.propose(hello.revision, caller.who.clone(), caller.endpoint);
-    let call = Call::new(session.clone(), &INITIALIZE, message).map_err(|error| Refusal::Message(error.into()))?;
+    let call =
+        Call::new(session.clone(), &INITIALIZE, message).map_err(|error| Refusal::Message(error.into()))?;
     let result = match caller.through(call).await {
         Ok(Reply::Done(answer)) => answer,
         Ok(Reply::Items(_)) => return Ok(rescue::failed_call(&crate::call::Fault::Internal, &id)),
@@ -50,7 +51,9 @@ pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Respons
     let mut answer = result;
     let watch = answer.watch.take();
     let plan = Plan { root: answer.rewrites, id: id.text().clone(), uris: None };
-    let Body::Result(_) = &answer.body else { return Ok(rescue::failed_call(&crate::call::Fault::Internal, &id)) };
+    let Body::Result(_) = &answer.body else {
+        return Ok(rescue::failed_call(&crate::call::Fault::Internal, &id));
+    };
     let (parts, outcome) = match whole(answer.body, plan) {
         Ok(done) => done,
         Err(fault) => return Ok(rescue::failed_call(&fault, &id)),
@@ -87,10 +90,13 @@ fn read(message: &Message) -> Result<Hello, &'static str> {
     let text = message.text();
     let scanned = |span| object_at(text, span).map_err(|_| "a member of `params` occurs twice");
     let params = scanned(message.params())?.ok_or("`params` is missing or not an object")?;
-    let version = params.string(text, "protocolVersion").ok_or("`protocolVersion` is missing or not a string")?;
+    let version =
+        params.string(text, "protocolVersion").ok_or("`protocolVersion` is missing or not a string")?;
     scanned(params.find(text, "capabilities"))?.ok_or("`capabilities` is missing or not an object")?;
-    let client = scanned(params.find(text, "clientInfo"))?.ok_or("`clientInfo` is missing or not an object")?;
-    let own = |object: &Object, name, what| object.string(text, name).map(std::borrow::Cow::into_owned).ok_or(what);
+    let client =
+        scanned(params.find(text, "clientInfo"))?.ok_or("`clientInfo` is missing or not an object")?;
+    let own =
+        |object: &Object, name, what| object.string(text, name).map(std::borrow::Cow::into_owned).ok_or(what);
     Ok(Hello {
         revision: Revision::negotiate(&version),
         name: own(&client, "name", "`clientInfo.name` is missing or not a string")?,

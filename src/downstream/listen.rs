@@ -31,6 +31,9 @@ const BACKLOG: i32 = 4096;
 /// The pause after a failed accept: a process out of descriptors needs a moment, not a busy loop (F-086).
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How long connections get to write what they have, once told to end.
+const LAST: Duration = Duration::from_secs(2);
+
 /// Streams of one HTTP/2 connection at a time.
 const STREAMS: u32 = 256;
 
@@ -73,24 +76,29 @@ fn socket(address: SocketAddr, sharing: Sharing) -> io::Result<std::net::TcpList
     Ok(socket.into())
 }
 
-/// Accepts and serves until `stop`; connections then finish what they have begun.
+/// Accepts and serves until `stop`; returns when connections have finished what they had begun.
 ///
 /// # Errors
 /// When the socket cannot be used on this run time.
-pub async fn run(shore: Arc<Shore>, socket: std::net::TcpListener, stop: CancellationToken) -> io::Result<()> {
+pub async fn run(
+    shore: Arc<Shore>,
+    socket: std::net::TcpListener,
+    stop: CancellationToken,
+) -> io::Result<()> {
     let listener = TcpListener::from_std(socket)?;
     let builder = Arc::new(builder(shore.config.http.header_limit));
+    let connections = tasks::Group::new();
     loop {
         let accepted = tokio::select! {
             biased;
             // Both are safe to cancel.
-            () = stop.cancelled() => return Ok(()),
+            () = stop.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, peer)) => {
                 let work = serve(shore.clone(), builder.clone(), stream, peer, stop.clone());
-                tasks::spawn("client connection", work).detach();
+                connections.spawn("client connection", work).detach();
             }
             Err(error) => {
                 AcceptFailed { error: &error }.emit();
@@ -98,6 +106,10 @@ pub async fn run(shore: Arc<Shore>, socket: std::net::TcpListener, stop: Cancell
             }
         }
     }
+    drop(listener);
+    // Who is still here after this is cut off with the run time.
+    let _ = connections.drain(LAST).await;
+    Ok(())
 }
 
 fn builder(header_limit: usize) -> Builder<TokioExecutor> {

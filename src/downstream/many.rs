@@ -47,7 +47,8 @@ pub async fn post(caller: &Caller<'_>, text: &Bytes, accepts: Accepts) -> Result
                 let refusal = ErrorObject::new(INVALID_REQUEST, error.to_string());
                 answers.push(refusal.answer(error.id()));
             }
-            Ok(message) if message.kind() == Kind::Request => match one::begin(caller.shore, &entry, message) {
+            Ok(message) if message.kind() == Kind::Request => match one::begin(caller.shore, &entry, message)
+            {
                 Ok(Ok(exchange)) => running.push(settle(exchange)),
                 Ok(Err((fault, id))) => answers.push(fault.to_error().answer(Some(&id))),
                 Err(Refusal::Invalid { what, id }) => {

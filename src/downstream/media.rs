@@ -28,8 +28,7 @@ impl Accepts {
                 continue;
             }
             let any = media == b"*/*";
-            accepts.json |=
-                any || is(media, b"application/json") || is(media, b"application/*");
+            accepts.json |= any || is(media, b"application/json") || is(media, b"application/*");
             accepts.events |= any || is(media, b"text/event-stream") || is(media, b"text/*");
         }
         accepts

@@ -10,7 +10,7 @@ use crate::call::{Denied, Fault};
 use crate::downstream::body::OutBody;
 use crate::jsonrpc::error::{INVALID_PARAMS, INVALID_REQUEST, QUOTA_EXCEEDED};
 use crate::jsonrpc::{ErrorObject, Id, MessageError};
-use crate::telemetry::words::Refusal as Why;
+use crate::telemetry::words::Rule;
 
 /// A request that never becomes a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,22 +100,25 @@ const RETRY: Duration = Duration::from_secs(1);
 impl Refusal {
     /// The rule that refused, for metrics and logs.
     #[must_use]
-    pub fn why(&self) -> Why {
+    pub fn rule(&self) -> Rule {
         match self {
-            Self::NoEndpoint => Why::Path,
-            Self::Method => Why::HttpMethod,
-            Self::Origin(_) => Why::Origin,
-            Self::Host(_) => Why::Host,
-            Self::Denied(_) => Why::Unauthenticated,
-            Self::NotAcceptable | Self::NotJson | Self::Encoded => Why::MediaType,
-            Self::TooLarge(_) => Why::TooLarge,
-            Self::SlowBody => Why::TooSlow,
-            Self::BrokenBody | Self::Message(_) | Self::Invalid { .. } | Self::Handshake { .. } => Why::Malformed,
-            Self::Version => Why::Version,
-            Self::NoSession(_) => Why::SessionMissing,
-            Self::UnknownSession(_) | Self::NotResumable => Why::SessionUnknown,
-            Self::Full { .. } => Why::Full,
-            Self::Draining => Why::Draining,
+            Self::NoEndpoint => Rule::Path,
+            Self::Method => Rule::HttpMethod,
+            Self::Origin(_) => Rule::Origin,
+            Self::Host(_) => Rule::Host,
+            Self::Denied(_) => Rule::Unauthenticated,
+            Self::NotAcceptable | Self::NotJson | Self::Encoded => Rule::MediaType,
+            Self::TooLarge(_) => Rule::TooLarge,
+            Self::SlowBody => Rule::TooSlow,
+            Self::BrokenBody | Self::Message(_) | Self::Invalid { .. } | Self::Handshake { .. } => {
+                Rule::Malformed
+            }
+            Self::Version => Rule::Version,
+            Self::NoSession(_) => Rule::SessionMissing,
+            Self::UnknownSession(_) => Rule::SessionUnknown,
+            Self::NotResumable => Rule::Resume,
+            Self::Full { .. } => Rule::Full,
+            Self::Draining => Rule::Draining,
         }
     }
 
@@ -153,7 +156,10 @@ impl Refusal {
             first.make_ascii_uppercase();
         }
         let data = matches!(self, Self::Full { .. }).then(|| {
-            format!(r#"{{"origin":"gateway","reason":"quota_exceeded","retryAfterMs":{}}}"#, RETRY.as_millis())
+            format!(
+                r#"{{"origin":"gateway","reason":"quota_exceeded","retryAfterMs":{}}}"#,
+                RETRY.as_millis()
+            )
         });
         ErrorObject { code, message, data }
     }

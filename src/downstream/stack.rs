@@ -28,7 +28,7 @@ pub async fn serve(shore: Arc<Shore>, peer: Option<IpAddr>, request: Request<Inc
         Ok(Ok(response)) => response,
         // 2. The access event sees every refusal.
         Ok(Err(refusal)) => {
-            Refused { why: refusal.why(), detail: &refusal.to_string(), request: None, peer }.emit();
+            Refused { why: refusal.rule(), detail: &refusal.to_string(), request: None, peer }.emit();
             refusal.into_response()
         }
         Err(_) => {
@@ -39,7 +39,11 @@ pub async fn serve(shore: Arc<Shore>, peer: Option<IpAddr>, request: Request<Inc
     }
 }
 
-async fn checked(shore: &Arc<Shore>, peer: Option<IpAddr>, request: Request<Incoming>) -> Result<Response<OutBody>, Refusal> {
+async fn checked(
+    shore: &Arc<Shore>,
+    peer: Option<IpAddr>,
+    request: Request<Incoming>,
+) -> Result<Response<OutBody>, Refusal> {
     let (parts, body) = request.into_parts();
     // 3. Before any work: DNS rebinding and foreign pages.
     shore.access.check(&parts)?;

@@ -5,13 +5,14 @@ use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::events::app::Panicked;
-use super::logs::{Log, LogOptions};
+use super::events::app::{Panicked, TaskPanicked};
+use super::logs::{Colour, Log};
 use super::metrics;
 use super::process;
 use super::registry::Registry;
 use super::words::Label;
-use crate::base::clock;
+use crate::base::{clock, tasks};
+use crate::config::snapshot;
 
 /// How often [`Telemetry::upkeep`] is wanted: observations wait in memory until then.
 pub const UPKEEP_EVERY: Duration = Duration::from_secs(1);
@@ -44,22 +45,18 @@ impl Telemetry {
     /// # Errors
     ///
     /// If it runs already, or the log cannot be written.
-    pub fn start(options: LogOptions) -> Result<Self, StartError> {
+    pub fn start(options: &snapshot::Log, colour: Colour) -> Result<Self, StartError> {
         let registry = Arc::new(Registry::new());
         if !registry.install() {
             return Err(StartError::Running);
         }
-        let (log, subscriber) = Log::on_stderr(options).map_err(StartError::Log)?;
+        let (log, subscriber) = Log::on_stderr(options, colour).map_err(StartError::Log)?;
         tracing::subscriber::set_global_default(subscriber).map_err(|_| StartError::Running)?;
         panic::set_hook(Box::new(|panic| Panicked::from(panic).emit()));
-        let version = Label {
-            name: "version",
-            value: env!("CARGO_PKG_VERSION"),
-        };
+        tasks::on_panic(|panicked| TaskPanicked { task: panicked.task }.emit());
+        let version = Label { name: "version", value: env!("CARGO_PKG_VERSION") };
         metrics::BUILD.gauge(&[version]).set(1.0);
-        metrics::STARTED
-            .gauge(&[])
-            .set(clock::unix_millis() as f64 / 1000.0);
+        metrics::STARTED.gauge(&[]).set(clock::unix_millis() as f64 / 1000.0);
         metrics::DRAINING.gauge(&[]).set(0.0);
         Ok(Self { registry, log })
     }

@@ -69,11 +69,7 @@ mod tests {
             assert!(seen.insert(metric.name), "{} twice", metric.name);
             let total = matches!(metric.kind, Kind::Counter | Kind::Total);
             assert_eq!(metric.name.ends_with("_total"), total, "{}", metric.name);
-            assert!(
-                metric.help.ends_with('.') && metric.help.len() > 10,
-                "{}",
-                metric.name
-            );
+            assert!(metric.help.ends_with('.') && metric.help.len() > 10, "{}", metric.name);
         }
     }
 

@@ -10,8 +10,10 @@ use ::metrics::{Counter, Gauge, Histogram};
 
 use super::metrics;
 use super::registry::{self, Scope};
-use super::words::{Direction, Label, MethodClass, NO_UPSTREAM, Outcome};
+use super::words::{Direction, Label, NO_UPSTREAM};
 use crate::base::clock;
+use crate::call::Outcome;
+use crate::mcp::methods::Class;
 
 /// What is counted at the client shore for every message.
 #[derive(Debug)]
@@ -69,12 +71,7 @@ impl UpstreamMeter {
         let scope = registry::scope(upstream);
         let name = Label::upstream(upstream);
         // Counters that rarely move exist from the start, so that their first step shows as one.
-        for metric in [
-            metrics::RESTARTS,
-            metrics::LATE_ANSWERS,
-            metrics::RENEWALS,
-            metrics::RETRIES,
-        ] {
+        for metric in [metrics::RESTARTS, metrics::LATE_ANSWERS, metrics::RENEWALS, metrics::RETRIES] {
             metric.counter(&[name]).increment(0);
         }
         Arc::new(Self {
@@ -121,7 +118,7 @@ pub struct CallMeter {
     upstream: Arc<str>,
     in_flight: Gauge,
     // Made on first use: most pairs never happen, and a histogram is twenty lines of the page.
-    done: [[OnceLock<Done>; Outcome::ALL.len()]; MethodClass::ALL.len()],
+    done: [[OnceLock<Done>; Outcome::ALL.len()]; Class::ALL.len()],
 }
 
 struct Done {
@@ -146,14 +143,9 @@ impl CallMeter {
 
     /// Starts to count a call; see [`CallGuard`].
     #[must_use]
-    pub fn begin(self: &Arc<Self>, method: MethodClass) -> CallGuard {
+    pub fn begin(self: &Arc<Self>, method: Class) -> CallGuard {
         self.in_flight.increment(1.0);
-        CallGuard {
-            meter: Arc::clone(self),
-            method,
-            started: clock::now(),
-            outcome: Outcome::Cancelled,
-        }
+        CallGuard { meter: Arc::clone(self), method, started: clock::now(), outcome: Outcome::Cancelled }
     }
 
     /// Name of the upstream, or [`NO_UPSTREAM`].
@@ -162,7 +154,7 @@ impl CallMeter {
         &self.upstream
     }
 
-    fn done(&self, method: MethodClass, outcome: Outcome) -> &Done {
+    fn done(&self, method: Class, outcome: Outcome) -> &Done {
         self.done[method as usize][outcome as usize].get_or_init(|| {
             let labels = [Label::upstream(&self.upstream), method.into(), outcome.into()];
             Done {
@@ -180,7 +172,7 @@ impl CallMeter {
 #[must_use = "a dropped guard counts the call as cancelled"]
 pub struct CallGuard {
     meter: Arc<CallMeter>,
-    method: MethodClass,
+    method: Class,
     started: Instant,
     outcome: Outcome,
 }
@@ -211,8 +203,8 @@ impl Drop for CallGuard {
         tracing::debug!(
             target: "portcullis::gate",
             upstream = &*self.meter.upstream,
-            method = self.method.word(),
-            outcome = self.outcome.word(),
+            method = self.method.label(),
+            outcome = self.outcome.label(),
             milliseconds = took.as_secs_f64() * 1000.0,
             "call done"
         );

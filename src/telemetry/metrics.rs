@@ -8,9 +8,8 @@ use ::metrics::{Counter, Gauge, Histogram};
 
 use super::registry;
 use super::words::{
-    Attempt, AuthOutcome, Direction, DropReason, ExitCause, Failure, FindingKind, ItemKind, Label,
-    MethodClass, Outcome, Refusal, RevisionClass, SessionEnd, StreamKind, UPSTREAM, UpstreamCondition,
-    WordSet,
+    Attempt, AuthOutcome, Direction, DropReason, ExitCause, Failure, FindingKind, ITEM_KINDS, Label, METHODS,
+    OUTCOMES, REVISIONS, Rule, SessionEnd, StreamKind, UPSTREAM, UpstreamCondition, WordSet,
 };
 
 /// What a metric's value does over time.
@@ -42,31 +41,19 @@ pub struct Metric {
 impl Metric {
     /// The handle of one counter series. Getting it costs far more than counting: hot paths keep it.
     pub(super) fn counter(&self, labels: &[Label<'_>]) -> Counter {
-        debug_assert!(
-            self.fits(labels),
-            "labels of {} are not those of the table",
-            self.name
-        );
+        debug_assert!(self.fits(labels), "labels of {} are not those of the table", self.name);
         registry::counter(self.name, labels)
     }
 
     /// The handle of one series that is set: a gauge, or a total read elsewhere.
     pub(super) fn gauge(&self, labels: &[Label<'_>]) -> Gauge {
-        debug_assert!(
-            self.fits(labels),
-            "labels of {} are not those of the table",
-            self.name
-        );
+        debug_assert!(self.fits(labels), "labels of {} are not those of the table", self.name);
         registry::gauge(self.name, labels)
     }
 
     /// The handle of one histogram series.
     pub(super) fn histogram(&self, labels: &[Label<'_>]) -> Histogram {
-        debug_assert!(
-            self.fits(labels),
-            "labels of {} are not those of the table",
-            self.name
-        );
+        debug_assert!(self.fits(labels), "labels of {} are not those of the table", self.name);
         registry::histogram(self.name, labels)
     }
 
@@ -79,21 +66,14 @@ impl Metric {
 }
 
 /// The label whose values are the names of configured upstreams, or `-`.
-pub const BY_UPSTREAM: WordSet = WordSet {
-    label: UPSTREAM,
-    values: &[],
-};
+pub const BY_UPSTREAM: WordSet = WordSet { label: UPSTREAM, values: &[] };
 
 /// The version of this build.
-const VERSION: WordSet = WordSet {
-    label: "version",
-    values: &[env!("CARGO_PKG_VERSION")],
-};
+const VERSION: WordSet = WordSet { label: "version", values: &[env!("CARGO_PKG_VERSION")] };
 
 /// Upper bounds of call durations in seconds: fine where a gateway matters, coarse where people wait.
-const CALL_SECONDS: &[f64] = &[
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0,
-];
+const CALL_SECONDS: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0];
 
 /// Declares each metric as a constant, its doc comment being the help, and lists them all.
 macro_rules! metrics {
@@ -132,6 +112,8 @@ metrics! {
     THREADS: Kind::Gauge, "portcullis_process_threads", [];
     /// CPU time of the gateway, user and system, in seconds.
     CPU: Kind::Total, "portcullis_process_cpu_seconds_total", [];
+    /// Tasks of the gateway that panicked.
+    TASK_PANICS: Kind::Counter, "portcullis_task_panics_total", [];
     /// Log lines thrown away because standard error was not read fast enough.
     LINES_LOST: Kind::Counter, "portcullis_log_lines_lost_total", [];
     /// Log lines left out because too many alike came.
@@ -147,15 +129,15 @@ metrics! {
     /// Requests whose client left before the answer was sent.
     CLIENTS_GONE: Kind::Counter, "portcullis_clients_gone_total", [];
     /// Sessions of clients that are open.
-    SESSIONS: Kind::Gauge, "portcullis_sessions", [RevisionClass::SET];
+    SESSIONS: Kind::Gauge, "portcullis_sessions", [REVISIONS];
     /// Sessions of clients opened.
-    SESSIONS_OPENED: Kind::Counter, "portcullis_sessions_opened_total", [RevisionClass::SET];
+    SESSIONS_OPENED: Kind::Counter, "portcullis_sessions_opened_total", [REVISIONS];
     /// Sessions of clients that ended, by reason.
     SESSIONS_CLOSED: Kind::Counter, "portcullis_sessions_closed_total", [SessionEnd::SET];
     /// Event streams toward clients that are open.
     STREAMS: Kind::Gauge, "portcullis_client_streams", [StreamKind::SET];
     /// Requests that the gateway itself turned away.
-    REFUSALS: Kind::Counter, "portcullis_refusals_total", [Refusal::SET];
+    REFUSALS: Kind::Counter, "portcullis_refusals_total", [Rule::SET];
     /// Requests that failed through a fault of the gateway.
     FAILURES: Kind::Counter, "portcullis_request_failures_total", [Failure::SET];
     /// Looks at a client's credentials.
@@ -163,13 +145,13 @@ metrics! {
 
     // --- calls ---
     /// Requests of clients that came to an end.
-    CALLS: Kind::Counter, "portcullis_calls_total", [BY_UPSTREAM, MethodClass::SET, Outcome::SET];
+    CALLS: Kind::Counter, "portcullis_calls_total", [BY_UPSTREAM, METHODS, OUTCOMES];
     /// Time from a request of a client to its final answer.
-    CALL_DURATION: Kind::Histogram(CALL_SECONDS), "portcullis_call_duration_seconds", [BY_UPSTREAM, MethodClass::SET, Outcome::SET];
+    CALL_DURATION: Kind::Histogram(CALL_SECONDS), "portcullis_call_duration_seconds", [BY_UPSTREAM, METHODS, OUTCOMES];
     /// Requests of clients that wait for their final answer.
     CALLS_IN_FLIGHT: Kind::Gauge, "portcullis_calls_in_flight", [BY_UPSTREAM];
     /// Answers over several upstreams that some of them did not contribute to.
-    FANOUT_PARTIALS: Kind::Counter, "portcullis_fanout_partials_total", [MethodClass::SET];
+    FANOUT_PARTIALS: Kind::Counter, "portcullis_fanout_partials_total", [METHODS];
 
     // --- upstreams ---
     /// 1 for the state that the upstream is in, 0 for the others.
@@ -190,6 +172,8 @@ metrics! {
     CHILDREN: Kind::Gauge, "portcullis_upstream_children", [BY_UPSTREAM];
     /// Child processes of the upstream that ended.
     CHILD_EXITS: Kind::Counter, "portcullis_upstream_child_exits_total", [BY_UPSTREAM, ExitCause::SET];
+    /// Starts of a child process of the upstream that failed.
+    START_FAILURES: Kind::Counter, "portcullis_upstream_start_failures_total", [BY_UPSTREAM];
     /// Child processes of the upstream started anew after one ended by itself.
     RESTARTS: Kind::Counter, "portcullis_upstream_restarts_total", [BY_UPSTREAM];
     /// Lines on a child's standard output that are no messages, and were skipped.
@@ -199,11 +183,11 @@ metrics! {
 
     // --- catalogs ---
     /// Items of the upstream that are offered.
-    CATALOG_ITEMS: Kind::Gauge, "portcullis_catalog_items", [BY_UPSTREAM, ItemKind::SET];
+    CATALOG_ITEMS: Kind::Gauge, "portcullis_catalog_items", [BY_UPSTREAM, ITEM_KINDS];
     /// Readings of the upstream's lists, by outcome.
     CATALOG_REFRESHES: Kind::Counter, "portcullis_catalog_refreshes_total", [BY_UPSTREAM, Attempt::SET];
     /// Items of the upstream that are not offered, each time its lists are read.
-    ITEMS_DROPPED: Kind::Counter, "portcullis_catalog_items_dropped_total", [BY_UPSTREAM, ItemKind::SET, DropReason::SET];
+    ITEMS_DROPPED: Kind::Counter, "portcullis_catalog_items_dropped_total", [BY_UPSTREAM, ITEM_KINDS, DropReason::SET];
     /// Suspicious things in the upstream's definitions, each time its lists are read.
     FINDINGS: Kind::Counter, "portcullis_catalog_findings_total", [BY_UPSTREAM, FindingKind::SET];
 }

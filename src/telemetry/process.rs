@@ -38,13 +38,7 @@ fn read(path: &str) -> Option<String> {
 
 /// The number after a name in `/proc/self/status`.
 fn field(status: &str, name: &str) -> Option<f64> {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix(name))?
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()
+    status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
 }
 
 /// User and system time from `/proc/self/stat`, whose second field may hold any character.
@@ -74,17 +68,8 @@ mod tests {
         let registry = local();
         measure();
         let page = registry.page();
-        for name in [
-            "resident_memory_bytes",
-            "open_fds",
-            "max_fds",
-            "threads",
-            "cpu_seconds_total",
-        ] {
-            assert!(
-                page.contains(&format!("\nportcullis_process_{name} ")),
-                "{name} is missing in {page}"
-            );
+        for name in ["resident_memory_bytes", "open_fds", "max_fds", "threads", "cpu_seconds_total"] {
+            assert!(page.contains(&format!("\nportcullis_process_{name} ")), "{name} is missing in {page}");
         }
     }
 }

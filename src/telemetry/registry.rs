@@ -33,10 +33,7 @@ const METADATA: Metadata<'static> = Metadata::new("portcullis", Level::INFO, Non
 
 impl Registry {
     pub(super) fn new() -> Self {
-        Self {
-            process: recorder(),
-            upstreams: RwLock::new(HashMap::new()),
-        }
+        Self { process: recorder(), upstreams: RwLock::new(HashMap::new()) }
     }
 
     /// Makes this the registry of the process. False if there is one already.
@@ -111,9 +108,7 @@ impl Registry {
         labels: &[Label<'_>],
         register: impl FnOnce(&PrometheusRecorder) -> T,
     ) -> Option<T> {
-        let upstream = labels
-            .iter()
-            .find(|label| label.name == UPSTREAM && label.value != NO_UPSTREAM);
+        let upstream = labels.iter().find(|label| label.name == UPSTREAM && label.value != NO_UPSTREAM);
         let Some(upstream) = upstream else {
             return Some(register(&self.process));
         };
@@ -132,23 +127,17 @@ pub(super) fn scope(upstream: &str) -> Option<Arc<Scope>> {
 
 pub(super) fn counter(name: &'static str, labels: &[Label<'_>]) -> Counter {
     let register = |recorder: &PrometheusRecorder| recorder.register_counter(&key(name, labels), &METADATA);
-    current()
-        .and_then(|registry| registry.on_recorder(labels, register))
-        .unwrap_or(Counter::noop())
+    current().and_then(|registry| registry.on_recorder(labels, register)).unwrap_or(Counter::noop())
 }
 
 pub(super) fn gauge(name: &'static str, labels: &[Label<'_>]) -> Gauge {
     let register = |recorder: &PrometheusRecorder| recorder.register_gauge(&key(name, labels), &METADATA);
-    current()
-        .and_then(|registry| registry.on_recorder(labels, register))
-        .unwrap_or(Gauge::noop())
+    current().and_then(|registry| registry.on_recorder(labels, register)).unwrap_or(Gauge::noop())
 }
 
 pub(super) fn histogram(name: &'static str, labels: &[Label<'_>]) -> Histogram {
     let register = |recorder: &PrometheusRecorder| recorder.register_histogram(&key(name, labels), &METADATA);
-    current()
-        .and_then(|registry| registry.on_recorder(labels, register))
-        .unwrap_or(Histogram::noop())
+    current().and_then(|registry| registry.on_recorder(labels, register)).unwrap_or(Histogram::noop())
 }
 
 #[cfg(not(test))]
@@ -159,16 +148,12 @@ fn current() -> Option<Arc<Registry>> {
 /// In unit tests each thread may have a registry of its own, so that they can run side by side.
 #[cfg(test)]
 fn current() -> Option<Arc<Registry>> {
-    tests::LOCAL
-        .with_borrow(Clone::clone)
-        .or_else(|| INSTALLED.get().map(Arc::clone))
+    tests::LOCAL.with_borrow(Clone::clone).or_else(|| INSTALLED.get().map(Arc::clone))
 }
 
 fn key(name: &'static str, labels: &[Label<'_>]) -> Key {
-    let labels: Vec<_> = labels
-        .iter()
-        .map(|label| ::metrics::Label::new(label.name, label.value.to_owned()))
-        .collect();
+    let labels: Vec<_> =
+        labels.iter().map(|label| ::metrics::Label::new(label.name, label.value.to_owned())).collect();
     Key::from_parts(name, labels)
 }
 
@@ -197,10 +182,7 @@ fn belongs(name: &str, metric: &Metric) -> bool {
 /// The labels of a line without the bucket's bound, which the exporter writes last.
 fn series_of(line: &str) -> &str {
     let labels = &line[line.find('{').unwrap_or(line.len())..];
-    let end = labels
-        .find(",le=\"")
-        .or_else(|| labels.rfind('}'))
-        .unwrap_or(labels.len());
+    let end = labels.find(",le=\"").or_else(|| labels.rfind('}')).unwrap_or(labels.len());
     &labels[..end]
 }
 
@@ -217,8 +199,10 @@ pub(super) mod tests {
     use std::cell::RefCell;
 
     use super::*;
+    use crate::call::Outcome;
+    use crate::mcp::methods::Class;
     use crate::telemetry::metrics;
-    use crate::telemetry::words::{Direction, MethodClass, Outcome};
+    use crate::telemetry::words::Direction;
 
     thread_local! {
         pub(super) static LOCAL: RefCell<Option<Arc<Registry>>> = const { RefCell::new(None) };
@@ -238,38 +222,21 @@ pub(super) mod tests {
         let alpha = registry.scope("alpha");
         let beta = registry.scope("beta");
         for upstream in ["alpha", "beta"] {
-            metrics::RESTARTS
-                .counter(&[Label::upstream(upstream)])
-                .increment(2);
-            let labels = [
-                Label::upstream(upstream),
-                MethodClass::ToolsCall.into(),
-                Outcome::Ok.into(),
-            ];
+            metrics::RESTARTS.counter(&[Label::upstream(upstream)]).increment(2);
+            let labels = [Label::upstream(upstream), Class::ToolsCall.into(), Outcome::Ok.into()];
             metrics::CALL_DURATION.histogram(&labels).record(0.02);
         }
         assert_eq!(registry.page().matches("upstream=\"alpha\"").count(), 1 + 16 + 3);
         drop(alpha);
         let page = registry.page();
         assert!(!page.contains("alpha"), "{page}");
-        assert!(
-            page.contains("portcullis_upstream_restarts_total{upstream=\"beta\"} 2"),
-            "{page}"
-        );
+        assert!(page.contains("portcullis_upstream_restarts_total{upstream=\"beta\"} 2"), "{page}");
         // Late events of it count nowhere, and a new life starts at zero.
-        metrics::RESTARTS
-            .counter(&[Label::upstream("alpha")])
-            .increment(1);
+        metrics::RESTARTS.counter(&[Label::upstream("alpha")]).increment(1);
         assert!(!registry.page().contains("alpha"));
         let _alpha = registry.scope("alpha");
-        metrics::RESTARTS
-            .counter(&[Label::upstream("alpha")])
-            .increment(1);
-        assert!(
-            registry
-                .page()
-                .contains("portcullis_upstream_restarts_total{upstream=\"alpha\"} 1")
-        );
+        metrics::RESTARTS.counter(&[Label::upstream("alpha")]).increment(1);
+        assert!(registry.page().contains("portcullis_upstream_restarts_total{upstream=\"alpha\"} 1"));
         drop(beta);
     }
 
@@ -278,9 +245,7 @@ pub(super) mod tests {
     fn f_101_unknown_upstreams_make_no_series() {
         let registry = local();
         for n in 0..10_000 {
-            metrics::RESTARTS
-                .counter(&[Label::upstream(&format!("u{n}"))])
-                .increment(1);
+            metrics::RESTARTS.counter(&[Label::upstream(&format!("u{n}"))]).increment(1);
         }
         assert_eq!(registry.page(), "");
     }
@@ -290,23 +255,12 @@ pub(super) mod tests {
         let registry = local();
         let _scopes = [registry.scope("beta"), registry.scope("alpha")];
         for upstream in ["beta", "alpha"] {
-            let labels = [
-                Label::upstream(upstream),
-                MethodClass::Ping.into(),
-                Outcome::Ok.into(),
-            ];
+            let labels = [Label::upstream(upstream), Class::Ping.into(), Outcome::Ok.into()];
             metrics::CALL_DURATION.histogram(&labels).record(0.003);
         }
-        metrics::CLIENT_BYTES
-            .counter(&[Direction::In.into()])
-            .increment(7);
+        metrics::CLIENT_BYTES.counter(&[Direction::In.into()]).increment(7);
         let page = registry.page();
-        assert_eq!(
-            page.matches("# TYPE portcullis_call_duration_seconds histogram\n")
-                .count(),
-            1,
-            "{page}"
-        );
+        assert_eq!(page.matches("# TYPE portcullis_call_duration_seconds histogram\n").count(), 1, "{page}");
         let lines: Vec<_> = page.lines().filter(|line| line.contains("_bucket")).collect();
         assert_eq!(lines.len(), 2 * 17);
         assert!(
@@ -319,9 +273,6 @@ pub(super) mod tests {
             "{}",
             lines[16]
         );
-        assert!(
-            page.find("client_bytes") < page.find("call_duration"),
-            "order of the table"
-        );
+        assert!(page.find("client_bytes") < page.find("call_duration"), "order of the table");
     }
 }

@@ -5,6 +5,10 @@
 
 use std::fmt;
 
+use crate::call::Outcome;
+use crate::mcp::methods::{Class, ItemKind};
+use crate::mcp::revision::Revision;
+
 /// A label with its value, ready to be registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label<'a> {
@@ -17,10 +21,7 @@ pub(super) struct Label<'a> {
 impl<'a> Label<'a> {
     /// The label that names an upstream of the configuration.
     pub(super) const fn upstream(name: &'a str) -> Self {
-        Self {
-            name: UPSTREAM,
-            value: name,
-        }
+        Self { name: UPSTREAM, value: name }
     }
 }
 
@@ -75,73 +76,20 @@ macro_rules! words {
     };
 }
 
+/// The words of a closed set that another module declares.
+macro_rules! words_of {
+    ($all:expr, $word:ident) => {{
+        let mut words = [""; $all.len()];
+        let mut at = 0;
+        while at < words.len() {
+            words[at] = $all[at].$word();
+            at += 1;
+        }
+        words
+    }};
+}
+
 words! {
-    /// How a call ended, by what the client was answered, not by HTTP status (F-102).
-    Outcome in "outcome" {
-        /// A result without `isError`.
-        Ok = "ok",
-        /// A tool's result with `isError: true`.
-        ToolError = "tool_error",
-        /// A JSON-RPC error that the upstream, or the protocol itself, answered.
-        RpcError = "rpc_error",
-        /// A deadline passed.
-        Timeout = "timeout",
-        /// The client cancelled, or left where leaving cancels.
-        Cancelled = "cancelled",
-        /// The upstream could not be reached, broke off, or its breaker is open.
-        UpstreamDown = "upstream_down",
-        /// The gate said no.
-        Denied = "denied",
-        /// A limit or a full queue said no.
-        RateLimited = "rate_limited",
-    }
-
-    /// A method, or the group it belongs to. What is not known is `other`.
-    MethodClass in "method" {
-        /// `initialize`.
-        Initialize = "initialize",
-        /// `ping`.
-        Ping = "ping",
-        /// `tools/list`.
-        ToolsList = "tools/list",
-        /// `tools/call`.
-        ToolsCall = "tools/call",
-        /// `resources/list` and `resources/templates/list`.
-        ResourcesList = "resources/list",
-        /// `resources/read`.
-        ResourcesRead = "resources/read",
-        /// `resources/subscribe` and `resources/unsubscribe`.
-        ResourcesSubscribe = "resources/subscribe",
-        /// `prompts/list`.
-        PromptsList = "prompts/list",
-        /// `prompts/get`.
-        PromptsGet = "prompts/get",
-        /// `completion/complete`.
-        Complete = "completion/complete",
-        /// `logging/setLevel`.
-        SetLevel = "logging/setLevel",
-        /// Every `tasks/…` method.
-        Tasks = "tasks",
-        /// Every `notifications/…` method.
-        Notification = "notification",
-        /// Anything else.
-        Other = "other",
-    }
-
-    /// Revision that a session settled on.
-    RevisionClass in "revision" {
-        /// 2024-11-05.
-        V20241105 = "2024-11-05",
-        /// 2025-03-26.
-        V20250326 = "2025-03-26",
-        /// 2025-06-18.
-        V20250618 = "2025-06-18",
-        /// 2025-11-25.
-        V20251125 = "2025-11-25",
-        /// Any other.
-        Other = "other",
-    }
-
     /// Why a client's session ended.
     SessionEnd in "reason" {
         /// The client sent DELETE.
@@ -162,8 +110,8 @@ words! {
         Answer = "answer",
     }
 
-    /// Why the gateway itself turned a request away.
-    Refusal in "why" {
+    /// The rule by which the gateway itself turned a request away.
+    Rule in "why" {
         /// The Host header is not one of ours.
         Host = "host",
         /// The Origin header is not allowed.
@@ -178,14 +126,22 @@ words! {
         TooLarge = "too_large",
         /// The body came too slowly.
         TooSlow = "too_slow",
+        /// The body broke off.
+        Broken = "broken",
         /// The body is no JSON-RPC message, or one nested too deeply.
         Malformed = "malformed",
+        /// The message is right in itself, but not allowed here and now.
+        Invalid = "invalid",
+        /// `initialize` with parameters that are wrong.
+        Handshake = "handshake",
         /// The protocol version header is unknown or contradicts the session.
         Version = "version",
         /// A session id is missing where one is needed.
         SessionMissing = "session_missing",
         /// The session id is unknown, foreign, expired or forged.
         SessionUnknown = "session_unknown",
+        /// `Last-Event-ID` names nothing that can be replayed.
+        Resume = "resume",
         /// No credentials, or none that are known.
         Unauthenticated = "unauthenticated",
         /// Known, but without the right.
@@ -260,18 +216,6 @@ words! {
         Out = "out",
     }
 
-    /// Kind of an item in a catalog.
-    ItemKind in "kind" {
-        /// A tool.
-        Tool = "tool",
-        /// A prompt.
-        Prompt = "prompt",
-        /// A resource.
-        Resource = "resource",
-        /// A resource template.
-        Template = "template",
-    }
-
     /// Why an item was left out of a catalog.
     DropReason in "reason" {
         /// It breaks the schema of its kind.
@@ -307,35 +251,39 @@ words! {
     }
 }
 
-impl MethodClass {
-    /// Puts a method name into its class; never allocates, never fails.
-    #[must_use]
-    pub fn of(method: &str) -> Self {
-        match method {
-            "resources/templates/list" => Self::ResourcesList,
-            "resources/unsubscribe" => Self::ResourcesSubscribe,
-            // These two are words of groups, not of methods.
-            "tasks" | "notification" => Self::Other,
-            _ if method.starts_with("tasks/") => Self::Tasks,
-            _ if method.starts_with("notifications/") => Self::Notification,
-            _ => Self::ALL
-                .iter()
-                .copied()
-                .find(|class| class.word() == method)
-                .unwrap_or(Self::Other),
-        }
+// === closed sets of lower modules ===
+
+/// Outcomes of calls (F-102).
+pub const OUTCOMES: WordSet = WordSet { label: "outcome", values: &words_of!(Outcome::ALL, label) };
+/// Classes of methods; what is not known is `other`.
+pub const METHODS: WordSet = WordSet { label: "method", values: &words_of!(Class::ALL, label) };
+/// Revisions of clients' sessions.
+pub const REVISIONS: WordSet = WordSet { label: "revision", values: &words_of!(Revision::ALL, name) };
+/// Kinds of items in catalogs.
+pub const ITEM_KINDS: WordSet =
+    WordSet { label: "kind", values: &["tool", "prompt", "resource", "template"] };
+
+impl From<Outcome> for Label<'static> {
+    fn from(outcome: Outcome) -> Self {
+        Self { name: OUTCOMES.label, value: outcome.label() }
     }
 }
 
-impl RevisionClass {
-    /// Puts a revision, as it is written on the wire, into its class.
-    #[must_use]
-    pub fn of(revision: &str) -> Self {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|class| class.word() == revision)
-            .unwrap_or(Self::Other)
+impl From<Class> for Label<'static> {
+    fn from(class: Class) -> Self {
+        Self { name: METHODS.label, value: class.label() }
+    }
+}
+
+impl From<Revision> for Label<'static> {
+    fn from(revision: Revision) -> Self {
+        Self { name: REVISIONS.label, value: revision.name() }
+    }
+}
+
+impl From<ItemKind> for Label<'static> {
+    fn from(kind: ItemKind) -> Self {
+        Self { name: ITEM_KINDS.label, value: ITEM_KINDS.values[kind.index()] }
     }
 }
 
@@ -345,35 +293,36 @@ mod tests {
 
     /// OPS-06, F-101
     #[test]
-    fn f_101_unknown_methods_and_revisions_collapse() {
-        assert_eq!(MethodClass::of("tools/call"), MethodClass::ToolsCall);
-        assert_eq!(
-            MethodClass::of("resources/templates/list"),
-            MethodClass::ResourcesList
-        );
-        assert_eq!(MethodClass::of("tasks/get"), MethodClass::Tasks);
-        assert_eq!(
-            MethodClass::of("notifications/whatever"),
-            MethodClass::Notification
-        );
-        for odd in ["", "tasks", "notification", "tools/Call", "x/1", "tools/call\n"] {
-            assert_eq!(MethodClass::of(odd), MethodClass::Other, "{odd:?}");
+    fn words_of_a_set_differ() {
+        let sets = [
+            OUTCOMES,
+            METHODS,
+            REVISIONS,
+            ITEM_KINDS,
+            SessionEnd::SET,
+            StreamKind::SET,
+            Rule::SET,
+            AuthOutcome::SET,
+            Failure::SET,
+            UpstreamCondition::SET,
+            ExitCause::SET,
+            Attempt::SET,
+            Direction::SET,
+            DropReason::SET,
+            FindingKind::SET,
+        ];
+        for set in sets {
+            let unique: std::collections::HashSet<_> = set.values.iter().collect();
+            assert_eq!(unique.len(), set.values.len(), "{}", set.label);
+            assert!(set.values.iter().all(|word| !word.is_empty()), "{}", set.label);
         }
-        assert_eq!(RevisionClass::of("2025-11-25"), RevisionClass::V20251125);
-        assert_eq!(RevisionClass::of("2999-01-01"), RevisionClass::Other);
     }
 
     #[test]
-    fn words_of_a_set_differ() {
-        for set in [
-            Outcome::SET,
-            MethodClass::SET,
-            Refusal::SET,
-            DropReason::SET,
-            UpstreamCondition::SET,
-        ] {
-            let unique: std::collections::HashSet<_> = set.values.iter().collect();
-            assert_eq!(unique.len(), set.values.len(), "{}", set.label);
+    fn kinds_of_items_have_their_own_words() {
+        for (kind, word) in ItemKind::ALL.into_iter().zip(ITEM_KINDS.values) {
+            assert!(kind.key().len() > 2 && Label::from(kind).value == *word);
         }
+        assert_eq!(Label::from(ItemKind::Template).value, "template");
     }
 }

@@ -21,6 +21,7 @@ pub struct InFlight {
 #[derive(Debug, Default)]
 pub struct Cancel {
     set: AtomicBool,
+    stopping: AtomicBool,
     wake: Notify,
 }
 
@@ -28,6 +29,12 @@ impl Cancel {
     fn set(&self) {
         self.set.store(true, Ordering::Release);
         self.wake.notify_waiters();
+    }
+
+    /// Whether it is the gateway that stops, so that the client is owed an error.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// Waits for the cancellation. Safe to cancel.
@@ -69,6 +76,20 @@ impl InFlight {
         for cancel in self.lock().values() {
             cancel.set();
         }
+    }
+
+    /// Ends all with an error, when the process stops (F-098).
+    pub fn stop_all(&self) {
+        for cancel in self.lock().values() {
+            cancel.stopping.store(true, Ordering::Release);
+            cancel.set();
+        }
+    }
+
+    /// How many are in flight.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().len()
     }
 
     /// Whether none is in flight.

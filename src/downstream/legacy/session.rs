@@ -59,7 +59,8 @@ impl Entry {
         }
         let used = self.opened + Duration::from_millis(self.last_used.load(Ordering::Relaxed));
         let idle = clock::now().saturating_duration_since(used);
-        let limit = if self.ready.load(Ordering::Relaxed) { limits.idle } else { limits.handshake.min(limits.idle) };
+        let limit =
+            if self.ready.load(Ordering::Relaxed) { limits.idle } else { limits.handshake.min(limits.idle) };
         (idle >= limit).then_some(SessionEnd::Idle)
     }
 }
@@ -167,7 +168,8 @@ impl Sessions {
     /// How often to sweep: often enough that an idle session outlives its limit by a fifth at most.
     #[must_use]
     pub fn sweep_interval(&self) -> Duration {
-        (self.limits.idle.min(self.limits.handshake) / 5).clamp(Duration::from_millis(100), Duration::from_secs(15))
+        (self.limits.idle.min(self.limits.handshake) / 5)
+            .clamp(Duration::from_millis(100), Duration::from_secs(15))
     }
 
     /// Ends all, when the process stops.
@@ -196,9 +198,14 @@ impl Sessions {
         self.open.iter().all(|entry| entry.in_flight.is_empty())
     }
 
-    /// Cancels the calls that are still in flight, when the grace period is over (F-098).
-    pub fn cancel_calls(&self) {
-        self.open.iter().for_each(|entry| entry.in_flight.cancel_all());
+    /// Ends the calls that are still in flight, when the grace period is over (F-098); says how many.
+    pub fn stop_calls(&self) -> usize {
+        let stop = |entry: dashmap::mapref::multiple::RefMulti<'_, Box<str>, Arc<Entry>>| {
+            let calls = entry.in_flight.len();
+            entry.in_flight.stop_all();
+            calls
+        };
+        self.open.iter().map(stop).sum()
     }
 
     /// Ends all standing streams cleanly, when draining begins (F-098).

@@ -82,7 +82,10 @@ impl Standing {
         let open = Open { standing: self.clone(), slot };
         // The comment goes out at once: some proxies hold the head back until a byte follows (F-004).
         let first = futures_util::stream::iter([Ok(Bytes::from_static(sse::COMMENT))]);
-        futures_util::StreamExt::chain(first, futures_util::stream::unfold(open, move |open| open.next(keep_alive)))
+        futures_util::StreamExt::chain(
+            first,
+            futures_util::stream::unfold(open, move |open| open.next(keep_alive)),
+        )
     }
 
     fn take(&self) -> Option<Bytes> {
@@ -192,7 +195,12 @@ mod tests {
         assert!(text(old.next().await).contains("tools/list_changed"));
         standing.end();
         assert!(old.next().await.is_none());
-        assert!(!standing.is_open() || { drop(old); !standing.is_open() });
+        assert!(
+            !standing.is_open() || {
+                drop(old);
+                !standing.is_open()
+            }
+        );
     }
 
     /// F-007
@@ -201,7 +209,8 @@ mod tests {
         let standing = Arc::new(Standing::default());
         let mut first = Box::pin(standing.open(Duration::ZERO));
         first.next().await;
-        let _more: Vec<_> = (0..caps::STREAMS_PER_SESSION).map(|_| Box::pin(standing.open(Duration::ZERO))).collect();
+        let _more: Vec<_> =
+            (0..caps::STREAMS_PER_SESSION).map(|_| Box::pin(standing.open(Duration::ZERO))).collect();
         assert!(first.next().await.is_none());
     }
 

@@ -1,6 +1,6 @@
 //! Facts about the gateway as a whole; their lines are never left out as repetitions.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::panic::PanicHookInfo;
 use std::time::Duration;
 
@@ -86,11 +86,7 @@ pub struct SealKeyMade<'a> {
 impl SealKeyMade<'_> {
     /// States it.
     pub fn emit(self) {
-        let lasts = if self.kept.is_some() {
-            "until removed"
-        } else {
-            "until the process ends"
-        };
+        let lasts = if self.kept.is_some() { "until removed" } else { "until the process ends" };
         tracing::info!(target: TARGET, lasts, kept = self.kept.map(display), "seal key made");
     }
 }
@@ -158,10 +154,16 @@ impl Panicked<'_> {
     }
 }
 
-impl fmt::Debug for Panicked<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Panicked")
-            .field("message", &self.message)
-            .finish_non_exhaustive()
+/// A task panicked; the line of [`Panicked`] says where.
+pub struct TaskPanicked {
+    /// Name of the task.
+    pub task: &'static str,
+}
+
+impl TaskPanicked {
+    /// States it.
+    pub fn emit(self) {
+        metrics::TASK_PANICS.counter(&[]).increment(1);
+        tracing::error!(target: "portcullis::panic", task = self.task, "task panicked");
     }
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use ::metrics::Gauge;
 
+use crate::mcp::revision::Revision;
 use crate::telemetry::meters::Held;
 use crate::telemetry::metrics;
-use crate::telemetry::words::{Failure, Refusal, RevisionClass, SessionEnd, StreamKind};
+use crate::telemetry::words::{Failure, Rule, SessionEnd, StreamKind};
 
 const TARGET: &str = "portcullis::downstream";
 
@@ -38,8 +39,8 @@ impl AcceptFailed<'_> {
 
 /// A session of a client was opened.
 pub struct SessionOpened<'a> {
-    /// Revision it settled on, as written on the wire.
-    pub revision: &'a str,
+    /// Revision it settled on.
+    pub revision: Revision,
     /// Name the client gave itself.
     pub client: &'a str,
     /// Version the client gave itself.
@@ -51,22 +52,18 @@ pub struct SessionOpened<'a> {
 impl SessionOpened<'_> {
     /// States it; the guard states the end.
     pub fn emit(self) -> SessionGuard {
-        let revision = RevisionClass::of(self.revision);
-        metrics::SESSIONS_OPENED.counter(&[revision.into()]).increment(1);
+        metrics::SESSIONS_OPENED.counter(&[self.revision.into()]).increment(1);
         tracing::debug!(
             target: TARGET,
-            revision = revision.word(),
+            revision = self.revision.name(),
             client = self.client,
             client_version = self.client_version,
             endpoint = self.endpoint,
             "session opened"
         );
-        let open = metrics::SESSIONS.gauge(&[revision.into()]);
+        let open = metrics::SESSIONS.gauge(&[self.revision.into()]);
         open.increment(1.0);
-        SessionGuard {
-            open,
-            end: SessionEnd::Drained,
-        }
+        SessionGuard { open, end: SessionEnd::Drained }
     }
 }
 
@@ -111,7 +108,7 @@ impl StreamOpened {
 /// The gateway itself turned a request away (F-104: who, by which rule, which request).
 pub struct Refused<'a> {
     /// The rule.
-    pub why: Refusal,
+    pub why: Rule,
     /// More about it, without anything secret; may be empty.
     pub detail: &'a str,
     /// Id of the request in our log, if it has one yet.

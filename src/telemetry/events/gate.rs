@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::mcp::methods::Class;
 use crate::telemetry::meters::{CallGuard, CallMeter};
 use crate::telemetry::metrics;
-use crate::telemetry::words::{AuthOutcome, MethodClass};
+use crate::telemetry::words::AuthOutcome;
 
 const TARGET: &str = "portcullis::gate";
 
@@ -19,9 +20,7 @@ pub struct Authenticated<'a> {
 impl Authenticated<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::AUTHENTICATIONS
-            .counter(&[self.outcome.into()])
-            .increment(1);
+        metrics::AUTHENTICATIONS.counter(&[self.outcome.into()]).increment(1);
         tracing::debug!(target: TARGET, outcome = self.outcome.word(), key = self.key, "authenticated");
     }
 }
@@ -29,7 +28,7 @@ impl Authenticated<'_> {
 /// A call begins.
 pub struct CallStarted<'a> {
     /// Class of its method.
-    pub method: MethodClass,
+    pub method: Class,
     /// Whose call it is: the chosen upstream's meter, or [`CallMeter::gateway`] until one is chosen.
     pub meter: &'a Arc<CallMeter>,
 }

@@ -3,8 +3,9 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use crate::mcp::methods::{Class, ItemKind};
 use crate::telemetry::metrics;
-use crate::telemetry::words::{Attempt, DropReason, FindingKind, ItemKind, Label, MethodClass};
+use crate::telemetry::words::{Attempt, DropReason, FindingKind, Label};
 
 const TARGET: &str = "portcullis::relay";
 
@@ -12,14 +13,8 @@ const TARGET: &str = "portcullis::relay";
 pub struct CatalogRefreshed<'a> {
     /// Name of the upstream.
     pub upstream: &'a str,
-    /// Tools offered.
-    pub tools: usize,
-    /// Prompts offered.
-    pub prompts: usize,
-    /// Resources offered.
-    pub resources: usize,
-    /// Resource templates offered.
-    pub templates: usize,
+    /// How many items of each kind are offered, by [`ItemKind::index`].
+    pub offered: [usize; ItemKind::ALL.len()],
     /// Items of all kinds left out.
     pub dropped: usize,
     /// How long it took.
@@ -29,28 +24,19 @@ pub struct CatalogRefreshed<'a> {
 impl CatalogRefreshed<'_> {
     /// States it.
     pub fn emit(self) {
+        let [tools, prompts, resources, templates] = self.offered;
         let upstream = Label::upstream(self.upstream);
-        let sizes = [
-            (ItemKind::Tool, self.tools),
-            (ItemKind::Prompt, self.prompts),
-            (ItemKind::Resource, self.resources),
-            (ItemKind::Template, self.templates),
-        ];
-        for (kind, size) in sizes {
-            metrics::CATALOG_ITEMS
-                .gauge(&[upstream, kind.into()])
-                .set(size as f64);
+        for (kind, offered) in ItemKind::ALL.into_iter().zip(self.offered) {
+            metrics::CATALOG_ITEMS.gauge(&[upstream, kind.into()]).set(offered as f64);
         }
-        metrics::CATALOG_REFRESHES
-            .counter(&[upstream, Attempt::Done.into()])
-            .increment(1);
+        metrics::CATALOG_REFRESHES.counter(&[upstream, Attempt::Done.into()]).increment(1);
         tracing::info!(
             target: TARGET,
             upstream = self.upstream,
-            tools = self.tools,
-            prompts = self.prompts,
-            resources = self.resources,
-            templates = self.templates,
+            tools,
+            prompts,
+            resources,
+            templates,
             dropped = self.dropped,
             took = ?self.took,
             "catalog refreshed"
@@ -92,16 +78,12 @@ pub struct ItemDropped<'a> {
 impl ItemDropped<'_> {
     /// States it.
     pub fn emit(self) {
-        let labels = [
-            Label::upstream(self.upstream),
-            self.kind.into(),
-            self.reason.into(),
-        ];
+        let labels = [Label::upstream(self.upstream), self.kind.into(), self.reason.into()];
         metrics::ITEMS_DROPPED.counter(&labels).increment(1);
         tracing::warn!(
             target: TARGET,
             upstream = self.upstream,
-            kind = self.kind.word(),
+            kind = Label::from(self.kind).value,
             item = self.item,
             why = self.reason.word(),
             detail = %self.detail,
@@ -123,9 +105,7 @@ pub struct Finding<'a> {
 impl Finding<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::FINDINGS
-            .counter(&[Label::upstream(self.upstream), self.finding.into()])
-            .increment(1);
+        metrics::FINDINGS.counter(&[Label::upstream(self.upstream), self.finding.into()]).increment(1);
         tracing::warn!(
             target: TARGET,
             upstream = self.upstream,
@@ -139,7 +119,7 @@ impl Finding<'_> {
 /// Some upstreams did not contribute to an answer over several.
 pub struct FanoutPartial<'a> {
     /// Class of the method.
-    pub method: MethodClass,
+    pub method: Class,
     /// Names of those that are missing, for the log.
     pub missing: &'a dyn Display,
 }
@@ -147,9 +127,7 @@ pub struct FanoutPartial<'a> {
 impl FanoutPartial<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::FANOUT_PARTIALS
-            .counter(&[self.method.into()])
-            .increment(1);
-        tracing::warn!(target: TARGET, method = self.method.word(), missing = %self.missing, "fan-out partial");
+        metrics::FANOUT_PARTIALS.counter(&[self.method.into()]).increment(1);
+        tracing::warn!(target: TARGET, method = self.method.label(), missing = %self.missing, "fan-out partial");
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use crate::mcp::revision::Revision;
 use crate::telemetry::logs::CHILD;
 use crate::telemetry::meters::Held;
 use crate::telemetry::metrics;
@@ -25,9 +26,7 @@ impl UpstreamState<'_> {
     pub fn emit(self) {
         for state in UpstreamCondition::ALL {
             let is = if *state == self.state { 1.0 } else { 0.0 };
-            metrics::UPSTREAM_STATE
-                .gauge(&[Label::upstream(self.upstream), (*state).into()])
-                .set(is);
+            metrics::UPSTREAM_STATE.gauge(&[Label::upstream(self.upstream), (*state).into()]).set(is);
         }
         let (upstream, state, reason) = (self.upstream, self.state.word(), self.reason);
         match self.state {
@@ -101,9 +100,7 @@ pub struct ChildRestarting<'a> {
 impl ChildRestarting<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::RESTARTS
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
+        metrics::RESTARTS.counter(&[Label::upstream(self.upstream)]).increment(1);
         tracing::warn!(
             target: TARGET,
             upstream = self.upstream,
@@ -114,39 +111,116 @@ impl ChildRestarting<'_> {
     }
 }
 
-/// A child wrote a line on standard error.
+/// A child could not be started, or not far enough to answer; there will be another try.
+pub struct StartFailed<'a> {
+    /// Name of the upstream.
+    pub upstream: &'a str,
+    /// Failed starts in a row.
+    pub failures: u32,
+    /// Time until the next one may begin.
+    pub pause: Duration,
+    /// Why, without secrets; may be empty.
+    pub error: &'a dyn Display,
+}
+
+impl StartFailed<'_> {
+    /// States it.
+    pub fn emit(self) {
+        metrics::START_FAILURES.counter(&[Label::upstream(self.upstream)]).increment(1);
+        tracing::warn!(
+            target: TARGET,
+            upstream = self.upstream,
+            failures = self.failures,
+            pause = ?self.pause,
+            error = %self.error,
+            "child start failed"
+        );
+    }
+}
+
+/// Processes that had left their child's group were found and ended with it.
+pub struct StraysEnded<'a> {
+    /// Name of the upstream.
+    pub upstream: &'a str,
+    /// Id of the child that had started them.
+    pub pid: u32,
+    /// How many.
+    pub count: usize,
+}
+
+impl StraysEnded<'_> {
+    /// States it.
+    pub fn emit(self) {
+        tracing::info!(target: TARGET, upstream = self.upstream, pid = self.pid, count = self.count, "strays ended");
+    }
+}
+
+/// The process that ends children when the gateway dies ended itself, or does not answer.
+pub struct GuardianLost {
+    /// What became of it.
+    pub now: Guardian,
+}
+
+/// What became of the guardian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guardian {
+    /// A new one has taken its place.
+    Replaced,
+    /// There is none.
+    Missing,
+}
+
+impl GuardianLost {
+    /// States it.
+    pub fn emit(self) {
+        match self.now {
+            Guardian::Replaced => tracing::warn!(target: TARGET, now = "replaced", "guardian lost"),
+            Guardian::Missing => tracing::error!(target: TARGET, now = "missing", "guardian lost"),
+        }
+    }
+}
+
+/// A child wrote a line on standard error; stated for each line, shown or not (STDIO-03).
 pub struct StderrLine<'a> {
     /// Name of the upstream.
     pub upstream: &'a str,
-    /// The line, cut by its reader.
-    pub line: &'a str,
+    /// Id of the child.
+    pub pid: u32,
+    /// The line, cut by its reader; none if it is only to be counted.
+    pub line: Option<&'a str>,
+    /// How many lines were only counted since the last one that was shown.
+    pub unshown: u64,
 }
 
 impl StderrLine<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::STDERR_LINES
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
-        tracing::info!(target: CHILD, upstream = self.upstream, line = self.line, "child stderr");
+        metrics::STDERR_LINES.counter(&[Label::upstream(self.upstream)]).increment(1);
+        let Some(line) = self.line else { return };
+        let unshown = (self.unshown > 0).then_some(self.unshown);
+        tracing::info!(target: CHILD, upstream = self.upstream, pid = self.pid, line, unshown, "child stderr");
     }
 }
 
-/// A child wrote something on standard output that is no message; it was skipped.
+/// A child wrote something on standard output that is no message; stated for each line (F-034).
 pub struct NoiseLine<'a> {
     /// Name of the upstream.
     pub upstream: &'a str,
-    /// The beginning of it.
-    pub line: &'a str,
+    /// Id of the child.
+    pub pid: u32,
+    /// The beginning of it; none if it is only to be counted.
+    pub sample: Option<&'a str>,
+    /// How many lines were only counted since the last one that was shown.
+    pub unshown: u64,
 }
 
 impl NoiseLine<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::NOISE_LINES
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
-        tracing::warn!(target: TARGET, upstream = self.upstream, line = self.line, "noise on stdout");
+        metrics::NOISE_LINES.counter(&[Label::upstream(self.upstream)]).increment(1);
+        let Some(sample) = self.sample else { return };
+        let unshown = (self.unshown > 0).then_some(self.unshown);
+        tracing::warn!(target: TARGET, upstream = self.upstream, pid = self.pid, sample, unshown, "noise on stdout");
     }
 }
 
@@ -154,8 +228,8 @@ impl NoiseLine<'_> {
 pub struct HandshakeDone<'a> {
     /// Name of the upstream.
     pub upstream: &'a str,
-    /// Revision settled on, as written on the wire.
-    pub revision: &'a str,
+    /// Revision settled on.
+    pub revision: Revision,
     /// Name the server gave itself.
     pub server: &'a str,
     /// Version the server gave itself.
@@ -167,13 +241,11 @@ pub struct HandshakeDone<'a> {
 impl HandshakeDone<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::HANDSHAKES
-            .counter(&[Label::upstream(self.upstream), Attempt::Done.into()])
-            .increment(1);
+        metrics::HANDSHAKES.counter(&[Label::upstream(self.upstream), Attempt::Done.into()]).increment(1);
         tracing::info!(
             target: TARGET,
             upstream = self.upstream,
-            revision = self.revision,
+            revision = self.revision.name(),
             server = self.server,
             server_version = self.server_version,
             took = ?self.took,
@@ -193,9 +265,7 @@ pub struct HandshakeFailed<'a> {
 impl HandshakeFailed<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::HANDSHAKES
-            .counter(&[Label::upstream(self.upstream), Attempt::Failed.into()])
-            .increment(1);
+        metrics::HANDSHAKES.counter(&[Label::upstream(self.upstream), Attempt::Failed.into()]).increment(1);
         tracing::warn!(target: TARGET, upstream = self.upstream, error = %self.error, "handshake failed");
     }
 }
@@ -209,9 +279,7 @@ pub struct SessionRenewed<'a> {
 impl SessionRenewed<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::RENEWALS
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
+        metrics::RENEWALS.counter(&[Label::upstream(self.upstream)]).increment(1);
         tracing::info!(target: TARGET, upstream = self.upstream, "session renewed");
     }
 }
@@ -227,9 +295,7 @@ pub struct Retried<'a> {
 impl Retried<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::RETRIES
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
+        metrics::RETRIES.counter(&[Label::upstream(self.upstream)]).increment(1);
         tracing::info!(target: TARGET, upstream = self.upstream, error = %self.error, "retried");
     }
 }
@@ -267,9 +333,7 @@ pub struct LateAnswer<'a> {
 impl LateAnswer<'_> {
     /// States it.
     pub fn emit(self) {
-        metrics::LATE_ANSWERS
-            .counter(&[Label::upstream(self.upstream)])
-            .increment(1);
+        metrics::LATE_ANSWERS.counter(&[Label::upstream(self.upstream)]).increment(1);
         tracing::debug!(target: TARGET, upstream = self.upstream, "late answer");
     }
 }

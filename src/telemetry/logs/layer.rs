@@ -28,14 +28,7 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn new(form: Form, writer: Writer, lost: Counter, left_out: Counter) -> Self {
-        Self {
-            form,
-            writer,
-            repeats: Repeats::default(),
-            redactor: RwLock::default(),
-            lost,
-            left_out,
-        }
+        Self { form, writer, repeats: Repeats::default(), redactor: RwLock::default(), lost, left_out }
     }
 
     pub(super) fn conceal(&self, redactor: Redactor) {

@@ -57,29 +57,17 @@ impl Line {
     /// Takes an event's fields, with known secrets taken out.
     pub(super) fn collect(event: &tracing::Event<'_>, redactor: &Redactor) -> Self {
         let metadata = event.metadata();
-        let mut collector = Collector {
-            message: String::new(),
-            fields: Vec::new(),
-            redactor,
-        };
+        let mut collector = Collector { message: String::new(), fields: Vec::new(), redactor };
         event.record(&mut collector);
         let Collector { message, fields, .. } = collector;
-        Self {
-            level: *metadata.level(),
-            target: metadata.target(),
-            message,
-            fields,
-        }
+        Self { level: *metadata.level(), target: metadata.target(), message, fields }
     }
 
     /// The text of a field, if the line has it.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.fields
-            .iter()
-            .find(|(field, _)| *field == name)
-            .map(|(_, value)| match value {
-                Value::Text(text) | Value::Plain(text) => text.as_str(),
-            })
+        self.fields.iter().find(|(field, _)| *field == name).map(|(_, value)| match value {
+            Value::Text(text) | Value::Plain(text) => text.as_str(),
+        })
     }
 
     /// Appends the line, its end included.
@@ -182,11 +170,7 @@ impl Visit for Collector<'_> {
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        let text = if value.is_finite() {
-            format!("{value:.3}")
-        } else {
-            "null".to_owned()
-        };
+        let text = if value.is_finite() { format!("{value:.3}") } else { "null".to_owned() };
         self.push_plain(field, text);
     }
 
@@ -253,10 +237,7 @@ fn is_hostile(c: char) -> bool {
 }
 
 fn is_bare(text: &str) -> bool {
-    !text.is_empty()
-        && text
-            .chars()
-            .all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | '='))
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | '='))
 }
 
 fn push_visible(out: &mut String, text: &str) {

@@ -1,8 +1,7 @@
-//! The log as a whole: its options, its start, and the handle that keeps it.
+//! The log as a whole: its start, and the handle that keeps it.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,92 +13,8 @@ use super::layer::{LogLayer, Output, timestamp};
 use super::line::{Form, Line, Value};
 use super::writer::Writer;
 use super::{Colour, Redactor};
+use crate::config::snapshot::{self, LogFormat, LogLevel};
 use crate::telemetry::metrics;
-
-/// How much is logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Level {
-    /// Nothing.
-    Off,
-    /// Faults of the gateway.
-    Error,
-    /// What an operator should look at.
-    Warn,
-    /// What happens to upstreams, listeners and refused requests.
-    #[default]
-    Info,
-    /// Each call, session and stream.
-    Debug,
-    /// Everything there is.
-    Trace,
-}
-
-/// A level that does not exist.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown log level; allowed are off, error, warn, info, debug, trace")]
-pub struct UnknownLevel;
-
-impl FromStr for Level {
-    type Err = UnknownLevel;
-
-    fn from_str(text: &str) -> Result<Self, UnknownLevel> {
-        Ok(match text {
-            "off" => Self::Off,
-            "error" => Self::Error,
-            "warn" => Self::Warn,
-            "info" => Self::Info,
-            "debug" => Self::Debug,
-            "trace" => Self::Trace,
-            _ => return Err(UnknownLevel),
-        })
-    }
-}
-
-impl Level {
-    fn filter(self) -> LevelFilter {
-        match self {
-            Self::Off => LevelFilter::OFF,
-            Self::Error => LevelFilter::ERROR,
-            Self::Warn => LevelFilter::WARN,
-            Self::Info => LevelFilter::INFO,
-            Self::Debug => LevelFilter::DEBUG,
-            Self::Trace => LevelFilter::TRACE,
-        }
-    }
-}
-
-/// Shape of the log's lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Text on a terminal, JSON elsewhere.
-    #[default]
-    Auto,
-    /// Text.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// What the configuration says about the log.
-#[derive(Clone, Copy, Debug)]
-pub struct LogOptions {
-    /// How much is logged.
-    pub level: Level,
-    /// Shape of the lines.
-    pub format: LogFormat,
-    /// Whether text on a terminal is coloured.
-    pub colour: Colour,
-}
-
-impl Default for LogOptions {
-    fn default() -> Self {
-        Self {
-            level: Level::default(),
-            format: LogFormat::default(),
-            colour: Colour::On,
-        }
-    }
-}
 
 /// The running log.
 ///
@@ -114,11 +29,12 @@ impl Log {
     ///
     /// If standard error is closed or the system gives no thread.
     pub(in crate::telemetry) fn on_stderr(
-        options: LogOptions,
+        options: &snapshot::Log,
+        colour: Colour,
     ) -> io::Result<(Self, impl tracing::Subscriber + Send + Sync + 'static)> {
         let stderr = io::stderr();
         let terminal = stderr.is_terminal();
-        let colour = if terminal { options.colour } else { Colour::Off };
+        let colour = if terminal { colour } else { Colour::Off };
         let form = match options.format {
             LogFormat::Text => Form::Text(colour),
             LogFormat::Auto if terminal => Form::Text(colour),
@@ -131,7 +47,7 @@ impl Log {
     }
 
     fn new<W: Write + Send + 'static>(
-        level: Level,
+        level: LogLevel,
         form: Form,
         sink: W,
     ) -> io::Result<(Self, impl tracing::Subscriber + Send + Sync + 'static)> {
@@ -148,13 +64,10 @@ impl Log {
         ));
         // Other crates never log below warnings: what they print there we have not looked at, and
         // it may hold headers and bodies (F-103).
-        let level = level.filter();
-        let targets = Targets::new()
-            .with_target("portcullis", level)
-            .with_default(level.min(LevelFilter::WARN));
-        let subscriber = tracing_subscriber::registry()
-            .with(targets)
-            .with(LogLayer(Arc::clone(&output)));
+        let level = filter(level);
+        let targets =
+            Targets::new().with_target("portcullis", level).with_default(level.min(LevelFilter::WARN));
+        let subscriber = tracing_subscriber::registry().with(targets).with(LogLayer(Arc::clone(&output)));
         Ok((Self(output), subscriber))
     }
 
@@ -171,6 +84,16 @@ impl Log {
     /// Reports lines that were left out in spans that are over; wanted every second or so.
     pub(in crate::telemetry) fn sweep(&self, now: Instant) {
         self.0.sweep(now);
+    }
+}
+
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
     }
 }
 

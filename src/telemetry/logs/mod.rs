@@ -13,6 +13,6 @@ mod repeats;
 mod writer;
 
 pub use self::line::Colour;
-pub use self::log::{Level, Log, LogFormat, LogOptions, UnknownLevel};
+pub use self::log::Log;
 pub use self::redact::Redactor;
 pub(super) use self::repeats::{CHILD, UNLIMITED};

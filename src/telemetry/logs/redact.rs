@@ -22,10 +22,8 @@ impl Redactor {
     /// Knows these secrets.
     #[must_use]
     pub fn new(secrets: impl IntoIterator<Item = SecretString>) -> Self {
-        let mut secrets: Vec<_> = secrets
-            .into_iter()
-            .filter(|secret| secret.expose_secret().len() >= SHORTEST)
-            .collect();
+        let mut secrets: Vec<_> =
+            secrets.into_iter().filter(|secret| secret.expose_secret().len() >= SHORTEST).collect();
         // Where one secret begins another, the longer one is to be found.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
         let longest = secrets.first().map_or(0, |secret| secret.expose_secret().len());
@@ -75,10 +73,7 @@ mod tests {
     #[test]
     fn f_103_known_secrets_are_masked() {
         let redactor = redactor(&["hunter2", "hunter2-long", "tok-ü-4711", "abc"]);
-        assert_eq!(
-            redactor.clean("a hunter2 b hunter2-long c abc", false),
-            "a [secret] b [secret] c abc"
-        );
+        assert_eq!(redactor.clean("a hunter2 b hunter2-long c abc", false), "a [secret] b [secret] c abc");
         assert_eq!(redactor.clean("tok-ü-4711tok-ü-4711", false), "[secret][secret]");
         assert_eq!(redactor.clean("", false), "");
         assert!(!format!("{redactor:?}").contains("hunter2"));

@@ -36,16 +36,8 @@ pub(in crate::telemetry) const UNLIMITED: &str = "portcullis::app";
 pub(in crate::telemetry) const CHILD: &str = "portcullis::child";
 
 /// Fields that differ between lines that say the same.
-const VOLATILE: &[&str] = &[
-    "call",
-    "request",
-    "session",
-    "connection",
-    "pid",
-    "milliseconds",
-    "bytes",
-    "count",
-];
+const VOLATILE: &[&str] =
+    &["call", "request", "session", "connection", "pid", "milliseconds", "bytes", "count"];
 
 /// Counts lines by kind.
 #[derive(Default)]
@@ -91,11 +83,7 @@ impl Repeats {
         } else {
             None
         };
-        window.identical = if window.content == content {
-            window.identical + 1
-        } else {
-            1
-        };
+        window.identical = if window.content == content { window.identical + 1 } else { 1 };
         window.content = content;
         let budget = if line.target == CHILD { CHILD_LINES } else { LINES };
         if window.identical > IDENTICAL || window.shown >= budget {
@@ -124,17 +112,8 @@ impl Repeats {
 impl Window {
     fn open(line: &Line, now: Instant) -> Self {
         let mut sample = line.clone();
-        sample
-            .fields
-            .retain(|(name, _)| matches!(*name, "upstream" | "why"));
-        Self {
-            started: now,
-            shown: 0,
-            content: 0,
-            identical: 0,
-            left_out: 0,
-            sample,
-        }
+        sample.fields.retain(|(name, _)| matches!(*name, "upstream" | "why"));
+        Self { started: now, shown: 0, content: 0, identical: 0, left_out: 0, sample }
     }
 
     fn is_over(&self, now: Instant) -> bool {
@@ -154,13 +133,7 @@ impl Window {
 /// Lines are alike if they come from one event, about one upstream, for one reason of a closed set.
 fn kind_of(line: &Line) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (
-        line.target,
-        line.level.as_str(),
-        line.text("upstream"),
-        line.text("why"),
-    )
-        .hash(&mut hasher);
+    (line.target, line.level.as_str(), line.text("upstream"), line.text("why")).hash(&mut hasher);
     if line.target != CHILD {
         line.message.hash(&mut hasher);
     }
@@ -184,16 +157,8 @@ mod tests {
     use super::*;
 
     fn line(message: &str, fields: &[(&'static str, &str)]) -> Line {
-        let fields = fields
-            .iter()
-            .map(|(name, text)| (*name, Value::Text((*text).to_owned())))
-            .collect();
-        Line {
-            level: Level::WARN,
-            target: "portcullis::downstream",
-            message: message.to_owned(),
-            fields,
-        }
+        let fields = fields.iter().map(|(name, text)| (*name, Value::Text((*text).to_owned()))).collect();
+        Line { level: Level::WARN, target: "portcullis::downstream", message: message.to_owned(), fields }
     }
 
     fn shown(verdict: &Verdict) -> bool {
@@ -204,19 +169,11 @@ mod tests {
     fn f_104_identical_lines_are_counted_not_written() {
         let (repeats, now) = (Repeats::default(), Instant::now());
         let same = |n: u32| line("refused", &[("why", "malformed"), ("request", &n.to_string())]);
-        assert_eq!(
-            (0..1000)
-                .filter(|n| shown(&repeats.judge(&same(*n), now)))
-                .count(),
-            3
-        );
+        assert_eq!((0..1000).filter(|n| shown(&repeats.judge(&same(*n), now))).count(), 3);
         assert!(repeats.sweep(now).is_empty(), "the window is not over");
         let reports = repeats.sweep(now + WINDOW);
         assert_eq!(reports.len(), 1);
-        assert_eq!(
-            (reports[0].text("left_out"), reports[0].text("why")),
-            (Some("997"), Some("malformed"))
-        );
+        assert_eq!((reports[0].text("left_out"), reports[0].text("why")), (Some("997"), Some("malformed")));
         assert_eq!(reports[0].text("request"), None);
         assert!(shown(&repeats.judge(&same(1), now + WINDOW)));
     }
@@ -228,9 +185,7 @@ mod tests {
             .filter(|n| shown(&repeats.judge(&line("refused", &[("detail", &n.to_string())]), now)));
         assert_eq!(shown_lines.count(), 30);
         // Another upstream, another reason: budgets of their own.
-        assert!(shown(
-            &repeats.judge(&line("refused", &[("upstream", "alpha")]), now)
-        ));
+        assert!(shown(&repeats.judge(&line("refused", &[("upstream", "alpha")]), now)));
         assert!(shown(&repeats.judge(&line("refused", &[("why", "host")]), now)));
         // The report comes before the first line of the next window at the latest.
         let Verdict::Show(Some(report)) = repeats.judge(&line("refused", &[]), now + WINDOW) else {
@@ -251,14 +206,8 @@ mod tests {
     #[test]
     fn lines_about_the_gateway_and_details_are_never_left_out() {
         let (repeats, now) = (Repeats::default(), Instant::now());
-        let own = Line {
-            target: UNLIMITED,
-            ..line("config warning", &[])
-        };
-        let detail = Line {
-            level: Level::DEBUG,
-            ..line("call done", &[])
-        };
+        let own = Line { target: UNLIMITED, ..line("config warning", &[]) };
+        let detail = Line { level: Level::DEBUG, ..line("call done", &[]) };
         assert!((0..100).all(|_| shown(&repeats.judge(&own, now)) && shown(&repeats.judge(&detail, now))));
     }
 }

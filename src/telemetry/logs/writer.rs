@@ -141,9 +141,7 @@ mod tests {
         let (go, going) = mpsc::channel();
         let (seen, written) = mpsc::channel();
         let writer = Writer::start(Stuck { go: going, seen }, report).unwrap();
-        let taken = (0..100_000)
-            .filter(|_| writer.write("x".repeat(1023) + "\n") == Taken::Yes)
-            .count();
+        let taken = (0..100_000).filter(|_| writer.write("x".repeat(1023) + "\n") == Taken::Yes).count();
         assert!(taken <= WAITING_BYTES / 1024, "{taken} lines wait");
         assert!(writer.shared.waiting.load(Ordering::Acquire) <= WAITING_BYTES);
         writer.flush(Duration::from_millis(1));

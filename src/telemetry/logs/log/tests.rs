@@ -6,9 +6,10 @@ use serde_json::Value as Json;
 use tracing::subscriber::with_default;
 
 use super::*;
+use crate::mcp::revision::Revision;
 use crate::telemetry::events::{app, downstream, upstream};
 use crate::telemetry::registry::tests::local;
-use crate::telemetry::words::{Refusal, UpstreamCondition};
+use crate::telemetry::words::{Rule, UpstreamCondition};
 
 struct Pipe(mpsc::Sender<Vec<u8>>);
 
@@ -28,7 +29,7 @@ fn text_of(written: &Receiver<Vec<u8>>) -> String {
 }
 
 /// Runs with a log of its own and returns what it wrote.
-fn logged(level: Level, form: Form, work: impl FnOnce(&Log)) -> String {
+fn logged(level: LogLevel, form: Form, work: impl FnOnce(&Log)) -> String {
     let (sink, written) = mpsc::channel();
     let (log, subscriber) = Log::new(level, form, Pipe(sink)).unwrap();
     with_default(subscriber, || work(&log));
@@ -36,11 +37,8 @@ fn logged(level: Level, form: Form, work: impl FnOnce(&Log)) -> String {
     text_of(&written)
 }
 
-fn json(level: Level, work: impl FnOnce(&Log)) -> Vec<Json> {
-    logged(level, Form::Json, work)
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+fn json(level: LogLevel, work: impl FnOnce(&Log)) -> Vec<Json> {
+    logged(level, Form::Json, work).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 const TEXT: Form = Form::Text(Colour::Off);
@@ -48,13 +46,8 @@ const TEXT: Form = Form::Text(Colour::Off);
 #[test]
 fn the_line_that_tools_wait_for() {
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 7420));
-    let lines = json(Level::Info, |_| {
-        app::Listening {
-            shore: app::Shore::Clients,
-            address: &address,
-        }
-        .emit()
-    });
+    let lines =
+        json(LogLevel::Info, |_| app::Listening { shore: app::Shore::Clients, address: &address }.emit());
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["message"], "listening");
     assert_eq!(lines[0]["level"], "INFO");
@@ -71,16 +64,13 @@ fn text_for_people() {
         state: UpstreamCondition::Down,
         reason: &"connection refused",
     };
-    let text = logged(Level::Info, TEXT, |_| state().emit());
+    let text = logged(LogLevel::Info, TEXT, |_| state().emit());
     assert!(
         text.ends_with("  WARN upstream state upstream=alpha state=down reason=\"connection refused\"\n"),
         "{text:?}"
     );
-    let text = logged(Level::Info, Form::Text(Colour::On), |_| state().emit());
-    assert!(
-        text.contains("\u{1b}[33m WARN\u{1b}[0m upstream state"),
-        "{text:?}"
-    );
+    let text = logged(LogLevel::Info, Form::Text(Colour::On), |_| state().emit());
+    assert!(text.contains("\u{1b}[33m WARN\u{1b}[0m upstream state"), "{text:?}");
 }
 
 /// F-104: no peer can forge a line or drive the terminal.
@@ -89,18 +79,18 @@ fn f_104_hostile_text_stays_in_its_field() {
     let hostile = "x\n{\"level\":\"error\"}\u{1b}[31m\r\u{9b}31m\u{202e}\u{e0041}\u{7f}\"\\";
     let state = || {
         let session = downstream::SessionOpened {
-            revision: "2025-11-25",
+            revision: Revision::LATEST,
             client: hostile,
             client_version: "1",
             endpoint: "/mcp",
         };
         drop(session.emit());
     };
-    let lines = json(Level::Debug, |_| state());
+    let lines = json(LogLevel::Debug, |_| state());
     assert_eq!(lines.len(), 2, "opened and closed");
     assert_eq!(lines[0]["client"], hostile);
     for form in [Form::Json, TEXT] {
-        let text = logged(Level::Debug, form, |_| state());
+        let text = logged(LogLevel::Debug, form, |_| state());
         assert_eq!(text.lines().count(), 2, "{text:?}");
         let bad: Vec<_> = text
             .chars()
@@ -121,17 +111,10 @@ fn f_104_long_fields_are_cut() {
             }
         }
     }
-    let lines = json(Level::Info, |_| {
-        upstream::StderrLine {
-            upstream: "alpha",
-            line: &"y".repeat(5_000_000),
-        }
-        .emit();
-        upstream::HandshakeFailed {
-            upstream: "alpha",
-            error: &Endless,
-        }
-        .emit();
+    let lines = json(LogLevel::Info, |_| {
+        upstream::StderrLine { upstream: "alpha", pid: 7, line: Some(&"y".repeat(5_000_000)), unshown: 0 }
+            .emit();
+        upstream::HandshakeFailed { upstream: "alpha", error: &Endless }.emit();
     });
     assert_eq!(lines[0]["line"].as_str().unwrap(), "y".repeat(1024) + "…");
     assert!(lines[1]["error"].as_str().unwrap().len() <= 1024 + '…'.len_utf8());
@@ -141,11 +124,11 @@ fn f_104_long_fields_are_cut() {
 #[test]
 fn f_104_a_flood_is_a_few_lines() {
     let registry = local();
-    let lines = json(Level::Info, |log| {
+    let lines = json(LogLevel::Info, |log| {
         for n in 0..3000 {
             let request = format!("r{n}");
             downstream::Refused {
-                why: Refusal::Malformed,
+                why: Rule::Malformed,
                 detail: "line 1",
                 request: Some(&request),
                 peer: None,
@@ -157,15 +140,9 @@ fn f_104_a_flood_is_a_few_lines() {
     assert_eq!(lines.len(), 4, "{lines:?}");
     assert_eq!(lines[3]["left_out"], 2997);
     assert_eq!(lines[3]["message"], "refused");
+    assert!(registry.page().contains("\nportcullis_log_lines_left_out_total 2997\n"));
     assert!(
-        registry
-            .page()
-            .contains("\nportcullis_log_lines_left_out_total 2997\n")
-    );
-    assert!(
-        registry
-            .page()
-            .contains("\nportcullis_refusals_total{why=\"malformed\"} 3000\n"),
+        registry.page().contains("\nportcullis_refusals_total{why=\"malformed\"} 3000\n"),
         "all are counted"
     );
 }
@@ -173,19 +150,17 @@ fn f_104_a_flood_is_a_few_lines() {
 /// F-103: secrets of the configuration are masked in what children and peers write.
 #[test]
 fn f_103_secrets_are_masked_in_every_field() {
-    let text = logged(Level::Info, Form::Json, |log| {
+    let text = logged(LogLevel::Info, Form::Json, |log| {
         log.conceal(Redactor::new(["tok-SECRET-4711".into()]));
         upstream::StderrLine {
             upstream: "alpha",
-            line: "env TOKEN=tok-SECRET-4711 loaded",
+            pid: 7,
+            line: Some("env TOKEN=tok-SECRET-4711 loaded"),
+            unshown: 0,
         }
         .emit();
         let long = format!("{}tok-SECRET-4711", "z".repeat(1017));
-        upstream::NoiseLine {
-            upstream: "alpha",
-            line: &long,
-        }
-        .emit();
+        upstream::NoiseLine { upstream: "alpha", pid: 7, sample: Some(&long), unshown: 2 }.emit();
     });
     assert_eq!(text.lines().count(), 2);
     assert!(text.contains("TOKEN=[secret] loaded"), "{text}");
@@ -195,38 +170,21 @@ fn f_103_secrets_are_masked_in_every_field() {
 /// F-103: at the finest level other crates still only warn.
 #[test]
 fn f_103_other_crates_stay_silent_below_warnings() {
-    let lines = json(Level::Trace, |_| {
+    let lines = json(LogLevel::Trace, |_| {
         tracing::trace!(target: "h2::codec", header = "Bearer tok", "frame");
         tracing::info!(target: "hyper", "info");
         tracing::warn!(target: "rustls", "bad record");
     });
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["target"], "rustls");
-    assert!(json(Level::Off, |_| app::ConfigWarning { warning: &"w" }.emit()).is_empty());
+    assert!(json(LogLevel::Error, |_| app::ConfigWarning { warning: &"w" }.emit()).is_empty());
 }
 
 /// F-103: a panic's formatted message may hold data and is withheld; its place is logged.
 #[test]
 fn f_103_panics_are_logged_without_data() {
-    let lines = json(Level::Info, |_| {
-        app::Panicked {
-            place: Some(&"src/x.rs:1:2"),
-            message: None,
-        }
-        .emit()
-    });
+    let lines =
+        json(LogLevel::Info, |_| app::Panicked { place: Some(&"src/x.rs:1:2"), message: None }.emit());
     assert_eq!(lines[0]["place"], "src/x.rs:1:2");
     assert_eq!(lines[0]["cause"], "(withheld: may hold data)");
-}
-
-#[test]
-fn levels_have_names() {
-    for (text, level) in [
-        ("off", Level::Off),
-        ("warn", Level::Warn),
-        ("trace", Level::Trace),
-    ] {
-        assert_eq!(text.parse(), Ok(level));
-    }
-    assert_eq!("verbose".parse::<Level>(), Err(UnknownLevel));
 }
