@@ -1,4 +1,4 @@
-//! What the language below the stations costs: scanning, splicing, rewriting, events, lines, names.
+//! What single steps of a call cost: scanning, splicing, rewriting, events, lines, names, the catalog.
 //!
 //! Sizes are those of real traffic: a small call, a structured result of 4 kB, a result of 1 MiB.
 
@@ -8,6 +8,8 @@ use bytes::{Bytes, BytesMut};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 use portcullis::{
+    base::clock,
+    call::{Handshake, UpstreamId},
     framing::{
         lines::Lines,
         sse::{Decoder, encode},
@@ -17,7 +19,12 @@ use portcullis::{
         rewrite::{Action, Node, Plan, RewriteError, Rewriter, UriMap, leaf, walk},
         view::object_at,
     },
-    mcp::names::expose_all,
+    mcp::{capabilities::ServerCapabilities, methods::ItemKind, names::expose_all, revision::Revision},
+    relay::catalog::{
+        item::{self, Item},
+        snapshot::Snapshot,
+        view::{Source, merge},
+    },
 };
 
 /// What a socket gives at once, as a rule.
@@ -154,6 +161,53 @@ fn split(chunks: &[Bytes]) -> usize {
     chunks.iter().map(take).sum()
 }
 
+/// Ten upstreams of fifty tools: how long it takes to merge them anew, and to find one by its exposed name.
+fn catalog(criterion: &mut Criterion) {
+    let sources: Vec<Source> = (0..10).map(source).collect();
+    let view = merge(&sources, NAME_BUDGET, 1);
+    let name = "ledger-7__entry_33";
+    assert!(view.route(ItemKind::Tool, name).is_some());
+    let mut group = criterion.benchmark_group("catalog");
+    group.bench_function("look up", |bencher| {
+        bencher.iter(|| view.route(ItemKind::Tool, black_box(name)));
+    });
+    group.throughput(Throughput::Elements(500));
+    group.bench_function("merge", |bencher| bencher.iter(|| merge(black_box(&sources), NAME_BUDGET, 1)));
+    group.finish();
+}
+
+fn source(number: u16) -> Source {
+    let tools = (0..50).map(|index| item::read(ItemKind::Tool, &tool(index), FRAME_CAP));
+    let tools: Vec<Item> = tools.collect::<Result<_, _>>().expect("the tools are well formed");
+    let handshake = Handshake {
+        revision: Revision::V2025_11_25,
+        capabilities: ServerCapabilities::default(),
+        server_info: Bytes::from_static(br#"{"name":"ledger","version":"1.0.0"}"#),
+        instructions: None,
+    };
+    let mut items: [Arc<Vec<Item>>; 4] = std::array::from_fn(|_| Arc::default());
+    items[ItemKind::Tool.index()] = Arc::new(tools);
+    let snapshot = Snapshot { handshake: Arc::new(handshake), items, read_at: clock::now(), stale: false };
+    Source {
+        id: UpstreamId(number),
+        namespace: Some(format!("ledger-{number}").into()),
+        snapshot: Some(Arc::new(snapshot)),
+        barred: Arc::default(),
+    }
+}
+
+fn tool(index: usize) -> Bytes {
+    let tool = format!(
+        concat!(
+            r#"{{"name":"entry_{}","description":"Looks an entry up and gives back what it holds","#,
+            r#""inputSchema":{{"type":"object","properties":{{"text":{{"type":"string"}},"limit":{{"type":"integer"}}}},"#,
+            r#""required":["text"]}},"annotations":{{"readOnlyHint":true}}}}"#
+        ),
+        index
+    );
+    tool.into()
+}
+
 /// The names that the tools of one upstream get on a merged endpoint, short ones and some beyond the budget.
 fn names(criterion: &mut Criterion) {
     let originals: Vec<String> = (0..50)
@@ -219,5 +273,5 @@ fn large() -> Bytes {
     result.into()
 }
 
-criterion_group!(benches, scan, splice, rewrite, events, lines, names);
+criterion_group!(benches, scan, splice, rewrite, events, lines, names, catalog);
 criterion_main!(benches);
