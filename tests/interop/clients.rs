@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     gateway::Gateway,
     peers::{self, Fixture},
-    plan::{
-        Client, Names, Report, Target, forget, level, list, lists, notified, parallel, ping, until,
-    },
+    plan::{Client, Names, Report, Target, forget, level, list, lists, notified, parallel, ping, until},
     process::Program,
 };
 
@@ -34,66 +32,39 @@ async fn same_through_the_gateway(client: Client) {
     let gamma = Fixture::python().await;
     let beta = peers::everything(&["--name", "beta", "--page", "3"]);
     let alpha_steps = |names, label| [features(names, label), changes(names)].concat();
-    let direct_alpha = client
-        .run(&alpha.target(), &alpha_steps(Names::Own, "direct"))
-        .await;
+    let direct_alpha = client.run(&alpha.target(), &alpha_steps(Names::Own, "direct")).await;
     let direct_gamma = client.run(&gamma.target(), &other_sdk(Names::Own)).await;
     for report in [&direct_alpha, &direct_gamma] {
         assert_eq!(report.revision, "2025-11-25");
     }
     sound(&direct_alpha);
 
-    let upstreams = [
-        ("alpha", alpha.target()),
-        ("beta", beta),
-        ("gamma", gamma.target()),
-    ];
+    let upstreams = [("alpha", alpha.target()), ("beta", beta), ("gamma", gamma.target())];
     let gateway = Gateway::merged(&upstreams).await;
     let parts = [
-        (
-            Names::Under("alpha"),
-            alpha_steps(Names::Under("alpha"), "merged"),
-        ),
-        (
-            Names::Under("beta"),
-            features(Names::Under("beta"), "merged"),
-        ),
+        (Names::Under("alpha"), alpha_steps(Names::Under("alpha"), "merged")),
+        (Names::Under("beta"), features(Names::Under("beta"), "merged")),
         (Names::Under("gamma"), other_sdk(Names::Under("gamma"))),
     ];
-    let steps = parts
-        .iter()
-        .flat_map(|(_, steps)| steps.clone())
-        .collect::<Vec<_>>();
+    let steps = parts.iter().flat_map(|(_, steps)| steps.clone()).collect::<Vec<_>>();
     let merged = client.run(&gateway.endpoint(), &steps).await;
     assert_eq!(merged.revision, "2025-11-25");
     united(&merged, &["alpha", "beta", "python"]);
     let mut outcomes = merged.outcomes.as_slice();
     let mut differences = Vec::new();
-    for ((names, steps), direct) in parts
-        .iter()
-        .zip([&direct_alpha, &direct_alpha, &direct_gamma])
-    {
+    for ((names, steps), direct) in parts.iter().zip([&direct_alpha, &direct_alpha, &direct_gamma]) {
         let (mine, rest) = outcomes.split_at(steps.len());
         differences.extend(compare(*names, steps, &direct.outcomes, mine));
         outcomes = rest;
     }
-    let alone = client
-        .run(
-            &gateway.endpoint_of("alpha"),
-            &alpha_steps(Names::Own, "alone"),
-        )
-        .await;
+    let alone = client.run(&gateway.endpoint_of("alpha"), &alpha_steps(Names::Own, "alone")).await;
     differences.extend(compare(
         Names::Own,
         &alpha_steps(Names::Own, ""),
         &direct_alpha.outcomes,
         &alone.outcomes,
     ));
-    assert!(
-        differences.is_empty(),
-        "{client:?}:\n{}",
-        differences.join("\n")
-    );
+    assert!(differences.is_empty(), "{client:?}:\n{}", differences.join("\n"));
     gateway.stop().await;
 }
 
@@ -102,10 +73,7 @@ fn features(names: Names, label: &str) -> Vec<Value> {
     let odd = json!({ "list": [1, -2.5, null, true, [], {}], "text": "grüße\n\"世界\"\u{1F642}", "whole": 9_007_199_254_740_991_i64 });
     let unlisted = "probe://unlisted/page?part=2#end";
     let slow = |call: usize| {
-        names.call(
-            "probe_slow",
-            json!({ "ms": 400 - 40 * call, "label": format!("call {call}") }),
-        )
+        names.call("probe_slow", json!({ "ms": 400 - 40 * call, "label": format!("call {call}") }))
     };
     let mut steps = lists();
     steps.extend([
@@ -126,15 +94,9 @@ fn features(names: Names, label: &str) -> Vec<Value> {
         names.read(unlisted),
         names.read("test://no-such-resource"),
         names.prompt("test_simple_prompt", json!({})),
-        names.prompt(
-            "test_prompt_with_arguments",
-            json!({ "arg1": "one", "arg2": "zwei" }),
-        ),
+        names.prompt("test_prompt_with_arguments", json!({ "arg1": "one", "arg2": "zwei" })),
         names.prompt("test_prompt_with_arguments", json!({ "arg1": "alone" })),
-        names.prompt(
-            "test_prompt_with_embedded_resource",
-            json!({ "resourceUri": "test://static-text" }),
-        ),
+        names.prompt("test_prompt_with_embedded_resource", json!({ "resourceUri": "test://static-text" })),
         names.prompt("test_prompt_with_image", json!({})),
         names.prompt("no_such_prompt", json!({})),
         names.complete_prompt(
@@ -147,10 +109,7 @@ fn features(names: Names, label: &str) -> Vec<Value> {
             json!({ "name": "arg2", "value": "x" }),
             json!({ "arguments": { "arg1": "park" } }),
         ),
-        names.complete_template(
-            "test://template/{id}/data",
-            json!({ "name": "id", "value": "12" }),
-        ),
+        names.complete_template("test://template/{id}/data", json!({ "name": "id", "value": "12" })),
         ping(),
         level("warning"),
         parallel((0..8).map(slow).collect()),
@@ -186,21 +145,14 @@ fn other_sdk(names: Names) -> Vec<Value> {
         names.call_with_progress("count", json!({ "to": 4 })),
         names.read("memo://greeting"),
         names.read("memo://square/12"),
-        names.prompt(
-            "translate",
-            json!({ "sentence": "hello", "language": "German" }),
-        ),
+        names.prompt("translate", json!({ "sentence": "hello", "language": "German" })),
     ]);
     steps
 }
 
 /// A direct run that went wrong would make a poor measure.
 fn sound(direct: &Report) {
-    let errors = direct
-        .outcomes
-        .iter()
-        .filter(|outcome| outcome["error"].is_object())
-        .count();
+    let errors = direct.outcomes.iter().filter(|outcome| outcome["error"].is_object()).count();
     let expected = [
         "no_such_tool",
         "probe_slow without a label",
@@ -214,43 +166,27 @@ fn sound(direct: &Report) {
 /// What the merged endpoint says of itself unites its upstreams.
 fn united(merged: &Report, upstreams: &[&str]) {
     for capability in ["tools", "prompts", "resources", "completions", "logging"] {
-        assert!(
-            merged.capabilities[capability].is_object(),
-            "{capability}: {}",
-            merged.capabilities
-        );
+        assert!(merged.capabilities[capability].is_object(), "{capability}: {}", merged.capabilities);
     }
     for lists in ["tools", "prompts", "resources"] {
         assert_eq!(merged.capabilities[lists]["listChanged"], true, "{lists}");
     }
     let instructions = merged.instructions.as_deref().unwrap_or_default();
     for name in upstreams {
-        assert!(
-            instructions.contains(&format!("Instructions of {name}.")),
-            "{name}: {instructions}"
-        );
+        assert!(instructions.contains(&format!("Instructions of {name}.")), "{name}: {instructions}");
     }
 }
 
 /// The steps whose outcome is another than it was directly.
 pub fn compare(names: Names, steps: &[Value], direct: &[Value], through: &[Value]) -> Vec<String> {
-    assert_eq!(
-        (direct.len(), through.len()),
-        (steps.len(), steps.len()),
-        "each step has an outcome"
-    );
+    assert_eq!((direct.len(), through.len()), (steps.len(), steps.len()), "each step has an outcome");
     steps
         .iter()
         .zip(direct.iter().zip(through))
         .filter_map(|(step, (direct, through))| {
             let (expected, found) = (essence(step, direct), essence(step, &names.own(through)));
-            (expected != found).then(|| {
-                format!(
-                    "{step}\n  directly: {}\n  through:  {}",
-                    short(&expected),
-                    short(&found)
-                )
-            })
+            (expected != found)
+                .then(|| format!("{step}\n  directly: {}\n  through:  {}", short(&expected), short(&found)))
         })
         .collect()
 }
@@ -271,9 +207,7 @@ fn essence(step: &Value, outcome: &Value) -> Value {
     for item in items.iter_mut().filter_map(Value::as_object_mut) {
         item.remove("execution");
     }
-    items.sort_by_key(|item| {
-        [&item["name"], &item["uri"], &item["uriTemplate"]].map(ToString::to_string)
-    });
+    items.sort_by_key(|item| [&item["name"], &item["uri"], &item["uriTemplate"]].map(ToString::to_string));
     json!(items)
 }
 
@@ -285,27 +219,16 @@ fn short(value: &Value) -> String {
 #[tokio::test]
 async fn inspector_gets_the_same_through_the_gateway() {
     let alpha = Fixture::everything(&["--name", "alpha"]).await;
-    let upstreams = [
-        ("alpha", alpha.target()),
-        ("beta", peers::everything(&["--name", "beta"])),
-    ];
+    let upstreams = [("alpha", alpha.target()), ("beta", peers::everything(&["--name", "beta"]))];
     let gateway = Gateway::merged(&upstreams).await;
     let mut differences = Vec::new();
-    for (names, question) in ["alpha", "beta"]
-        .into_iter()
-        .flat_map(|name| questions(Names::Under(name)))
-    {
+    for (names, question) in ["alpha", "beta"].into_iter().flat_map(|name| questions(Names::Under(name))) {
         let (_, own) = &questions(Names::Own)[question.at];
         let direct = json!({ "result": inspect(&alpha.target(), &own.words).await });
         let through = json!({ "result": inspect(&gateway.endpoint(), &question.words).await });
         let shown = |value: &Value| items_of(value).unwrap_or_else(|| value.clone());
         let step = json!({ "op": "inspect", "words": question.words });
-        differences.extend(compare(
-            names,
-            &[step],
-            &[shown(&direct)],
-            &[shown(&through)],
-        ));
+        differences.extend(compare(names, &[step], &[shown(&direct)], &[shown(&through)]));
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     gateway.stop().await;
@@ -318,48 +241,24 @@ struct Question {
 }
 
 fn questions(names: Names) -> Vec<(Names, Question)> {
-    let words = |words: &[&str]| {
-        words
-            .iter()
-            .map(|&word| word.to_owned())
-            .collect::<Vec<_>>()
-    };
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     let echo = names.name("probe_echo");
     let prompt = names.name("test_prompt_with_arguments");
     let text = names.uri("test://static-text");
     let all = [
         words(&["tools/list"]),
-        words(&[
-            "tools/call",
-            "--tool-name",
-            &echo,
-            "--tool-arg",
-            "note=hello",
-            "count=3",
-        ]),
+        words(&["tools/call", "--tool-name", &echo, "--tool-arg", "note=hello", "count=3"]),
         words(&["resources/list"]),
         words(&["resources/read", "--uri", &text]),
-        words(&[
-            "prompts/get",
-            "--prompt-name",
-            &prompt,
-            "--prompt-args",
-            "arg1=one",
-            "arg2=two",
-        ]),
+        words(&["prompts/get", "--prompt-name", &prompt, "--prompt-args", "arg1=one", "arg2=two"]),
     ];
-    all.into_iter()
-        .enumerate()
-        .map(|(at, words)| (names, Question { at, words }))
-        .collect()
+    all.into_iter().enumerate().map(|(at, words)| (names, Question { at, words })).collect()
 }
 
 /// The Inspector shows a list as the answer that holds it.
 fn items_of(outcome: &Value) -> Option<Value> {
     let answer = outcome["result"].as_object()?;
-    let items = ["tools", "resources"]
-        .into_iter()
-        .find_map(|what| answer.get(what))?;
+    let items = ["tools", "resources"].into_iter().find_map(|what| answer.get(what))?;
     Some(json!({ "items": items }))
 }
 
@@ -367,26 +266,12 @@ pub async fn inspect(target: &Target, words: &[String]) -> Value {
     const ANSWER: Duration = Duration::from_secs(60);
     let home = tempfile::tempdir().expect("a folder for the Inspector");
     let output = Program::new(peers::node())
-        .args([
-            &peers::script("mcp-inspector"),
-            "--cli",
-            "--server-url",
-            target.url(),
-        ])
-        .args([
-            "--transport",
-            "http",
-            "--protocol-era",
-            "legacy",
-            "--method",
-        ])
+        .args([&peers::script("mcp-inspector"), "--cli", "--server-url", target.url()])
+        .args(["--transport", "http", "--protocol-era", "legacy", "--method"])
         .args(words)
         .env("HOME", home.path())
         .output("", ANSWER)
         .await;
-    assert!(
-        output.status.success(),
-        "{words:?} at {target:?}: {output:?}"
-    );
+    assert!(output.status.success(), "{words:?} at {target:?}: {output:?}");
     serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }

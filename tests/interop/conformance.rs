@@ -61,10 +61,7 @@ async fn fixture_passes_all_scenarios_directly() {
         .collect();
     assert!(failed.is_empty(), "{failed:?}");
     for (scenario, _) in LEFT_OUT {
-        assert!(
-            results.contains_key(scenario),
-            "the suite has no scenario {scenario}"
-        );
+        assert!(results.contains_key(scenario), "the suite has no scenario {scenario}");
     }
 }
 
@@ -95,14 +92,8 @@ async fn compare(how: &str, upstream: Target) {
         scenarios += 1;
         checks += count(found, "SUCCESS");
     }
-    assert!(
-        lost.is_empty(),
-        "lost through the gateway, upstream {how}:\n{}",
-        lost.join("\n")
-    );
-    println!(
-        "through the gateway, upstream {how}: {scenarios} scenarios, {checks} checks, none lost"
-    );
+    assert!(lost.is_empty(), "lost through the gateway, upstream {how}:\n{}", lost.join("\n"));
+    println!("through the gateway, upstream {how}: {scenarios} scenarios, {checks} checks, none lost");
     gateway.stop().await;
 }
 
@@ -113,13 +104,9 @@ fn differences(scenario: &str, expected: &Checks, found: &Checks) -> Vec<String>
         checks.get(&key).copied().unwrap_or(0)
     };
     let fewer = expected.keys().filter(|(check, status)| {
-        let remark = REMARKS
-            .iter()
-            .any(|(of, name, _)| (*of, *name) == (scenario, check))
+        let remark = REMARKS.iter().any(|(of, name, _)| (*of, *name) == (scenario, check))
             && times(found, check, "INFO") > 0;
-        status == "SUCCESS"
-            && !remark
-            && times(found, check, status) < times(expected, check, status)
+        status == "SUCCESS" && !remark && times(found, check, status) < times(expected, check, status)
     });
     let worse = found.keys().filter(|(check, status)| {
         ["FAILURE", "WARNING"].contains(&status.as_str())
@@ -137,10 +124,7 @@ async fn direct() -> &'static Results {
     let run = || async {
         let fixture = Fixture::everything(&[]).await;
         let results = suite(&fixture.url).await;
-        let checks: usize = results
-            .values()
-            .map(|checks| count(checks, "SUCCESS"))
-            .sum();
+        let checks: usize = results.values().map(|checks| count(checks, "SUCCESS")).sum();
         println!("directly: {} scenarios, {checks} checks", results.len());
         results
     };
@@ -151,15 +135,7 @@ async fn suite(url: &str) -> Results {
     let folder = tempfile::tempdir().expect("a folder for the results");
     let output = Program::new(peers::node())
         .args([&peers::script("conformance"), "server", "--url", url])
-        .args([
-            "--spec-version",
-            REVISION,
-            "--suite",
-            "all",
-            "--timeout",
-            SCENARIO,
-            "-o",
-        ])
+        .args(["--spec-version", REVISION, "--suite", "all", "--timeout", SCENARIO, "-o"])
         .args([folder.path()])
         .output("", SUITE)
         .await;
@@ -179,14 +155,12 @@ fn read(folder: &Path) -> Results {
     let mut results = Results::new();
     for entry in fs::read_dir(folder).expect("the folder is there").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(scenario) = name
-            .strip_prefix("server-")
-            .and_then(|name| name.get(..name.len().checked_sub(TIME)?))
+        let Some(scenario) =
+            name.strip_prefix("server-").and_then(|name| name.get(..name.len().checked_sub(TIME)?))
         else {
             continue;
         };
-        let checks =
-            fs::read_to_string(entry.path().join("checks.json")).expect("each scenario has checks");
+        let checks = fs::read_to_string(entry.path().join("checks.json")).expect("each scenario has checks");
         let checks: Vec<Check> = serde_json::from_str(&checks).expect("checks are a list");
         let counted = results.entry(scenario.to_owned()).or_default();
         for check in checks {
@@ -197,9 +171,5 @@ fn read(folder: &Path) -> Results {
 }
 
 fn count(checks: &Checks, status: &str) -> usize {
-    checks
-        .iter()
-        .filter(|((_, of), _)| of == status)
-        .map(|(_, times)| times)
-        .sum()
+    checks.iter().filter(|((_, of), _)| of == status).map(|(_, times)| times).sum()
 }

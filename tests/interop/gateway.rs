@@ -62,16 +62,11 @@ impl Gateway {
         let status = self.running.terminate(END).await;
         self.stopped = true;
         let said = self.running.said();
-        let status =
-            status.unwrap_or_else(|| panic!("the gateway did not end in {END:?}:\n{said}"));
+        let status = status.unwrap_or_else(|| panic!("the gateway did not end in {END:?}:\n{said}"));
         assert!(status.success(), "the gateway ended with {status}:\n{said}");
         let end = Instant::now() + END;
         while !leftovers(&self.mark).is_empty() {
-            assert!(
-                Instant::now() < end,
-                "the gateway left {:?} behind:\n{said}",
-                leftovers(&self.mark)
-            );
+            assert!(Instant::now() < end, "the gateway left {:?} behind:\n{said}", leftovers(&self.mark));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -97,13 +92,7 @@ impl Gateway {
             .env("XDG_CACHE_HOME", home.path().join("cache"))
             .spawn();
         let address = running.line("its address", clients_address).await;
-        Self {
-            address,
-            mark,
-            running,
-            stopped: false,
-            _home: home,
-        }
+        Self { address, mark, running, stopped: false, _home: home }
     }
 
     /// Waits until a tool of each of these beginnings is listed: upstreams are found in the background.
@@ -151,10 +140,7 @@ fn entry(target: &Target, mark: &str, settings: &Value) -> Value {
             json!({ "command": command, "args": args, "env": env })
         }
     };
-    if settings
-        .as_object()
-        .is_some_and(|settings| !settings.is_empty())
-    {
+    if settings.as_object().is_some_and(|settings| !settings.is_empty()) {
         entry["portcullis"] = settings.clone();
     }
     entry
@@ -179,12 +165,8 @@ fn leftovers(mark: &str) -> Vec<rustix::process::Pid> {
         .filter_map(|process| {
             let pid = process.file_name().to_str()?.parse().ok()?;
             let environment = fs::read(process.path().join("environ")).ok()?;
-            let marked = environment
-                .split(|&byte| byte == 0)
-                .any(|variable| variable == sought.as_bytes());
-            marked
-                .then(|| rustix::process::Pid::from_raw(pid))
-                .flatten()
+            let marked = environment.split(|&byte| byte == 0).any(|variable| variable == sought.as_bytes());
+            marked.then(|| rustix::process::Pid::from_raw(pid)).flatten()
         })
         .collect()
 }

@@ -16,14 +16,8 @@ fn tests() -> PathBuf {
 }
 
 fn present(path: PathBuf) -> String {
-    assert!(
-        path.exists(),
-        "{} is not there: run `bash tests/setup.sh` first",
-        path.display()
-    );
-    path.to_str()
-        .expect("paths of the tests are UTF-8")
-        .to_owned()
+    assert!(path.exists(), "{} is not there: run `bash tests/setup.sh` first", path.display());
+    path.to_str().expect("paths of the tests are UTF-8").to_owned()
 }
 
 /// Node 22, which the suite and the Inspector need; the one from npm where it comes for this machine.
@@ -54,11 +48,7 @@ pub fn python() -> String {
 
 /// A real server from PyPI.
 pub fn python_server(name: &str) -> String {
-    present(
-        tests()
-            .join("../target/interop-venv/servers/bin")
-            .join(name),
-    )
+    present(tests().join("../target/interop-venv/servers/bin").join(name))
 }
 
 /// The fixture with everything in it, as a child over stdio.
@@ -90,9 +80,7 @@ impl Fixture {
     }
 
     async fn start(target: Target) -> Self {
-        let Target::Stdio { command, args, .. } = target else {
-            unreachable!("fixtures are programs")
-        };
+        let Target::Stdio { command, args, .. } = target else { unreachable!("fixtures are programs") };
         let running = Program::new(command).args(args).spawn();
         let url = running
             .line("the URL of the fixture", |line| {
@@ -100,10 +88,7 @@ impl Fixture {
                 Some(line.get("url")?.as_str()?.to_owned())
             })
             .await;
-        Self {
-            url,
-            _running: running,
-        }
+        Self { url, _running: running }
     }
 
     pub fn target(&self) -> Target {

@@ -28,20 +28,12 @@ const STEP: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub enum Target {
     Url(String),
-    Stdio {
-        command: String,
-        args: Vec<String>,
-        env: Map<String, Value>,
-    },
+    Stdio { command: String, args: Vec<String>, env: Map<String, Value> },
 }
 
 impl Target {
     pub fn stdio(command: impl Into<String>, args: Vec<String>) -> Self {
-        Self::Stdio {
-            command: command.into(),
-            args,
-            env: Map::new(),
-        }
+        Self::Stdio { command: command.into(), args, env: Map::new() }
     }
 
     pub fn with_env(mut self, name: &str, value: &str) -> Self {
@@ -85,8 +77,7 @@ impl Client {
 
     /// Connects, performs the steps in turn, disconnects.
     pub async fn run(self, target: &Target, steps: &[Value]) -> Report {
-        let mut plan =
-            json!({ "target": target.plan(), "steps": steps, "stepTimeoutMs": STEP.as_millis() });
+        let mut plan = json!({ "target": target.plan(), "steps": steps, "stepTimeoutMs": STEP.as_millis() });
         let program = match self {
             Self::Rust(revision) => {
                 return tokio::time::timeout(PLAN, rust_client::run(target, revision, steps))
@@ -197,9 +188,7 @@ impl Names<'_> {
 }
 
 fn begins(item: &Value, member: &str, beginning: &str) -> bool {
-    item[member]
-        .as_str()
-        .is_some_and(|value| value.starts_with(beginning))
+    item[member].as_str().is_some_and(|value| value.starts_with(beginning))
 }
 
 fn strip(value: &mut Value, name: &str, uri: &str) {
@@ -212,9 +201,7 @@ fn strip(value: &mut Value, name: &str, uri: &str) {
                     _ => "",
                 };
                 match member {
-                    Value::String(text) if text.starts_with(beginning) => {
-                        drop(text.drain(..beginning.len()))
-                    }
+                    Value::String(text) if text.starts_with(beginning) => drop(text.drain(..beginning.len())),
                     other => strip(other, name, uri),
                 }
             }
@@ -230,9 +217,7 @@ pub fn list(what: &str) -> Value {
 
 /// The four lists.
 pub fn lists() -> Vec<Value> {
-    ["tools", "prompts", "resources", "resourceTemplates"]
-        .map(list)
-        .to_vec()
+    ["tools", "prompts", "resources", "resourceTemplates"].map(list).to_vec()
 }
 
 pub fn ping() -> Value {

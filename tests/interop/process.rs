@@ -57,13 +57,7 @@ impl Program {
         let lines = Lines::default();
         let stderr = child.stderr.take().expect("stderr is piped");
         tokio::spawn(lines.clone().fill(stderr));
-        Running {
-            group: group(&child),
-            stdin: child.stdin.take(),
-            name: self.name,
-            child,
-            lines,
-        }
+        Running { group: group(&child), stdin: child.stdin.take(), name: self.name, child, lines }
     }
 
     /// Runs it to its end, with `input` on stdin.
@@ -75,14 +69,9 @@ impl Program {
             // A program that ends without reading is judged by what it says.
             let _ = stdin.write_all(input.as_bytes()).await;
             drop(stdin);
-            child
-                .wait_with_output()
-                .await
-                .expect("a child can be awaited")
+            child.wait_with_output().await.expect("a child can be awaited")
         };
-        let Ok(done) = timeout(limit, work).await else {
-            panic!("{} took longer than {limit:?}", self.name)
-        };
+        let Ok(done) = timeout(limit, work).await else { panic!("{} took longer than {limit:?}", self.name) };
         drop(guard);
         Output {
             status: done.status,
@@ -138,16 +127,8 @@ impl Running {
     pub async fn line<T>(&self, what: &str, read: impl Fn(&str) -> Option<T>) -> T {
         match timeout(START, self.lines.find(read)).await {
             Ok(Some(found)) => found,
-            Ok(None) => panic!(
-                "{} ended before {what} was seen:\n{}",
-                self.name,
-                self.said()
-            ),
-            Err(_) => panic!(
-                "{} did not show {what} in {START:?}:\n{}",
-                self.name,
-                self.said()
-            ),
+            Ok(None) => panic!("{} ended before {what} was seen:\n{}", self.name, self.said()),
+            Err(_) => panic!("{} did not show {what} in {START:?}:\n{}", self.name, self.said()),
         }
     }
 
@@ -177,11 +158,7 @@ impl Running {
 
     fn signal(&self, signal: Signal) {
         // Not by its remembered number: that of an ended child may be another's by now.
-        if let Some(pid) = self
-            .child
-            .id()
-            .and_then(|id| Pid::from_raw(id.cast_signed()))
-        {
+        if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
             let _ = kill_process(pid, signal);
         }
     }
@@ -205,10 +182,7 @@ struct Lines {
 
 impl Default for Lines {
     fn default() -> Self {
-        Self {
-            kept: Arc::default(),
-            count: Arc::new(watch::Sender::new((0, false))),
-        }
+        Self { kept: Arc::default(), count: Arc::new(watch::Sender::new((0, false))) }
     }
 }
 

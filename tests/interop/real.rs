@@ -22,29 +22,16 @@ async fn real_servers_are_the_same_through_one_endpoint() {
     let servers = servers(place.path());
     let mut direct = Vec::new();
     for server in &servers {
-        let report = Client::TYPESCRIPT
-            .run(&server.target, &server.steps(Names::Own))
-            .await;
+        let report = Client::TYPESCRIPT.run(&server.target, &server.steps(Names::Own)).await;
         server.sound(&report);
         direct.extend(report.outcomes.into_iter().map(listed));
     }
-    let upstreams: Vec<_> = servers
-        .iter()
-        .map(|server| (server.name, server.target.clone()))
-        .collect();
+    let upstreams: Vec<_> = servers.iter().map(|server| (server.name, server.target.clone())).collect();
     let gateway = Gateway::merged(&upstreams).await;
     for client in [Client::TYPESCRIPT, Client::Python, Client::RUST] {
-        let steps = servers
-            .iter()
-            .flat_map(|server| server.steps(Names::Under(server.name)));
-        let merged = client
-            .run(&gateway.endpoint(), &steps.collect::<Vec<_>>())
-            .await;
-        assert_eq!(
-            count(&merged.outcomes[..1]),
-            count(&direct),
-            "tools in all, {client:?}"
-        );
+        let steps = servers.iter().flat_map(|server| server.steps(Names::Under(server.name)));
+        let merged = client.run(&gateway.endpoint(), &steps.collect::<Vec<_>>()).await;
+        assert_eq!(count(&merged.outcomes[..1]), count(&direct), "tools in all, {client:?}");
         check(client, &servers, &direct, &merged.outcomes);
     }
     for server in &servers {
@@ -70,8 +57,7 @@ impl Server {
     /// A direct run that went wrong would make a poor measure.
     fn sound(&self, direct: &Report) {
         let asked = &direct.outcomes[lists().len()..];
-        let wrong =
-            |outcome: &&Value| outcome["error"].is_object() || outcome["result"]["isError"] == true;
+        let wrong = |outcome: &&Value| outcome["error"].is_object() || outcome["result"]["isError"] == true;
         let wrong: Vec<_> = asked.iter().filter(wrong).collect();
         assert!(wrong.is_empty(), "{}: {wrong:?}", self.name);
     }
@@ -86,20 +72,11 @@ fn place() -> TempDir {
     let repository = place.path().join("repository");
     fs::create_dir(&repository).expect("a folder can be made");
     fs::write(repository.join("page"), "one\n").expect("a file can be written");
-    for words in [
-        &["init", "--quiet"][..],
-        &["add", "."],
-        &["commit", "--quiet", "--message", "Write a page"],
-    ] {
+    for words in
+        [&["init", "--quiet"][..], &["add", "."], &["commit", "--quiet", "--message", "Write a page"]]
+    {
         let done = Command::new("git")
-            .args([
-                "-c",
-                "user.name=Ada",
-                "-c",
-                "user.email=ada@example.org",
-                "-c",
-                "commit.gpgsign=false",
-            ])
+            .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false"])
             .args(words)
             .current_dir(&repository)
             .status();
@@ -115,27 +92,16 @@ fn servers(place: &Path) -> Vec<Server> {
     // Servers compare real paths with those that they are given.
     let place = place.canonicalize().expect("the folder is there");
     let path = |name: &str| place.join(name).display().to_string();
-    let npm = |name: &str, args: &[String]| {
-        Target::stdio(peers::node(), [&[peers::script(name)], args].concat())
-    };
-    let pypi =
-        |name: &str, args: &[String]| Target::stdio(peers::python_server(name), args.to_vec());
-    let server = |name, target, asked, inspected| Server {
-        name,
-        target,
-        asked,
-        folder: place.clone(),
-        inspected,
-    };
+    let npm =
+        |name: &str, args: &[String]| Target::stdio(peers::node(), [&[peers::script(name)], args].concat());
+    let pypi = |name: &str, args: &[String]| Target::stdio(peers::python_server(name), args.to_vec());
+    let server =
+        |name, target, asked, inspected| Server { name, target, asked, folder: place.clone(), inspected };
     let repository = format!("repo_path={}", path("repository"));
     let letter = format!("path={}", path("files/letter.txt"));
-    let zones = [
-        "source_timezone=Asia/Kolkata",
-        "time=12:00",
-        "target_timezone=Asia/Tokyo",
-    ]
-    .map(str::to_owned)
-    .to_vec();
+    let zones = ["source_timezone=Asia/Kolkata", "time=12:00", "target_timezone=Asia/Tokyo"]
+        .map(str::to_owned)
+        .to_vec();
     let memory = npm("mcp-server-memory", &[]).with_env("MEMORY_FILE_PATH", &path("memory.jsonl"));
     vec![
         server(
@@ -150,27 +116,14 @@ fn servers(place: &Path) -> Vec<Server> {
             files,
             ("read_text_file", vec![letter], "Dear reader"),
         ),
-        server(
-            "memory",
-            memory,
-            remembered,
-            ("read_graph", vec![], "entities"),
-        ),
+        server("memory", memory, remembered, ("read_graph", vec![], "entities")),
         server(
             "time",
-            pypi(
-                "mcp-server-time",
-                &["--local-timezone".to_owned(), "UTC".to_owned()],
-            ),
+            pypi("mcp-server-time", &["--local-timezone".to_owned(), "UTC".to_owned()]),
             time,
             ("convert_time", zones, "+3.5h"),
         ),
-        server(
-            "git",
-            pypi("mcp-server-git", &[]),
-            git,
-            ("git_log", vec![repository], "Write a page"),
-        ),
+        server("git", pypi("mcp-server-git", &[]), git, ("git_log", vec![repository], "Write a page")),
     ]
 }
 
@@ -180,25 +133,15 @@ fn everything(_: &Path, names: Names) -> Vec<Value> {
         names.call("get-sum", json!({ "a": 2, "b": 40.5 })),
         names.call("get-tiny-image", json!({})),
         names.call("get-structured-content", json!({ "location": "Chicago" })),
-        names.call(
-            "get-annotated-message",
-            json!({ "messageType": "error", "includeImage": true }),
-        ),
+        names.call("get-annotated-message", json!({ "messageType": "error", "includeImage": true })),
         names.call("get-resource-links", json!({ "count": 2 })),
-        names.call_with_progress(
-            "trigger-long-running-operation",
-            json!({ "duration": 1, "steps": 4 }),
-        ),
+        names.call_with_progress("trigger-long-running-operation", json!({ "duration": 1, "steps": 4 })),
         names.read("demo://resource/static/document/features.md"),
         // Says when it was made.
         until(names.read("demo://resource/dynamic/text/1"), "plaintext"),
         names.prompt("simple-prompt", json!({})),
         names.prompt("args-prompt", json!({ "city": "Paris", "state": "Texas" })),
-        names.complete_prompt(
-            "completable-prompt",
-            json!({ "name": "department", "value": "E" }),
-            json!({}),
-        ),
+        names.complete_prompt("completable-prompt", json!({ "name": "department", "value": "E" }), json!({})),
     ]
 }
 
@@ -207,14 +150,8 @@ fn files(place: &Path, names: Names) -> Vec<Value> {
     vec![
         names.call("read_text_file", json!({ "path": path("letter.txt") })),
         names.call("list_directory", json!({ "path": path("") })),
-        names.call(
-            "write_file",
-            json!({ "path": path("copy.txt"), "content": "first\nsecond\n" }),
-        ),
-        names.call(
-            "search_files",
-            json!({ "path": path(""), "pattern": "*.txt" }),
-        ),
+        names.call("write_file", json!({ "path": path("copy.txt"), "content": "first\nsecond\n" })),
+        names.call("search_files", json!({ "path": path(""), "pattern": "*.txt" })),
     ]
 }
 
@@ -230,7 +167,8 @@ fn remembered(_: &Path, names: Names) -> Vec<Value> {
 
 fn time(_: &Path, names: Names) -> Vec<Value> {
     // The answer names the day, which may end while the test runs.
-    let hours = json!({ "source_timezone": "Asia/Kolkata", "time": "12:00", "target_timezone": "Asia/Tokyo" });
+    let hours =
+        json!({ "source_timezone": "Asia/Kolkata", "time": "12:00", "target_timezone": "Asia/Tokyo" });
     vec![until(names.call("convert_time", hours), "+3.5h")]
 }
 
@@ -238,14 +176,8 @@ fn git(place: &Path, names: Names) -> Vec<Value> {
     let repository = place.join("repository").display().to_string();
     vec![
         names.call("git_status", json!({ "repo_path": repository })),
-        names.call(
-            "git_log",
-            json!({ "repo_path": repository, "max_count": 1 }),
-        ),
-        names.call(
-            "git_show",
-            json!({ "repo_path": repository, "revision": "HEAD" }),
-        ),
+        names.call("git_log", json!({ "repo_path": repository, "max_count": 1 })),
+        names.call("git_show", json!({ "repo_path": repository, "revision": "HEAD" })),
     ]
 }
 
@@ -263,18 +195,11 @@ fn check(client: Client, servers: &[Server], direct: &[Value], through: &[Value]
             compare(names, &steps, expected, found)
         } else {
             let expected: Vec<_> = expected.iter().map(told).collect();
-            let found: Vec<_> = found
-                .iter()
-                .map(|outcome| told(&names.own(outcome)))
-                .collect();
+            let found: Vec<_> = found.iter().map(|outcome| told(&names.own(outcome))).collect();
             compare(Names::Own, &steps, &expected, &found)
         });
     }
-    assert!(
-        differences.is_empty(),
-        "{client:?}:\n{}",
-        differences.join("\n")
-    );
+    assert!(differences.is_empty(), "{client:?}:\n{}", differences.join("\n"));
 }
 
 /// A server without a kind of item has an empty list of it.
@@ -288,10 +213,7 @@ fn listed(outcome: Value) -> Value {
 
 /// How many tools these outcomes list.
 fn count(outcomes: &[Value]) -> usize {
-    let items = outcomes
-        .iter()
-        .filter_map(|outcome| outcome["items"].as_array())
-        .flatten();
+    let items = outcomes.iter().filter_map(|outcome| outcome["items"].as_array()).flatten();
     items.filter(|item| item["inputSchema"].is_object()).count()
 }
 
@@ -329,19 +251,12 @@ fn told(outcome: &Value) -> Value {
 
 async fn inspector_reaches(gateway: &Gateway, server: &Server) {
     let (tool, args, part) = &server.inspected;
-    let mut words = vec![
-        "tools/call".to_owned(),
-        "--tool-name".to_owned(),
-        Names::Under(server.name).name(tool),
-    ];
+    let mut words =
+        vec!["tools/call".to_owned(), "--tool-name".to_owned(), Names::Under(server.name).name(tool)];
     if !args.is_empty() {
         words.push("--tool-arg".to_owned());
         words.extend(args.iter().cloned());
     }
     let answer = inspect(&gateway.endpoint(), &words).await;
-    assert!(
-        answer.to_string().contains(part),
-        "{}: {answer}",
-        server.name
-    );
+    assert!(answer.to_string().contains(part), "{}: {answer}", server.name);
 }

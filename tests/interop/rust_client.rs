@@ -1,16 +1,11 @@
 //! Drives the official Rust client through a plan, as the scripts beside it drive the others.
-#![allow(
-    deprecated,
-    reason = "the SDK deprecates what the revisions under test have"
-)]
+#![allow(deprecated, reason = "the SDK deprecates what the revisions under test have")]
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient,
-    model::{
-        ClientConfig, ClientRequest, PingRequest, ProgressNotificationParam, Request, ServerResult,
-    },
+    model::{ClientConfig, ClientRequest, PingRequest, ProgressNotificationParam, Request, ServerResult},
     service::{NotificationContext, PeerRequestOptions, RunningService, ServiceError},
     transport::StreamableHttpClientTransport,
 };
@@ -31,10 +26,7 @@ pub async fn run(target: &Target, revision: &str, steps: &[Value]) -> Report {
     }
     let server = client.server();
     let report = Report {
-        revision: server["protocolVersion"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
+        revision: server["protocolVersion"].as_str().unwrap_or_default().to_owned(),
         capabilities: server["capabilities"].clone(),
         instructions: server["instructions"].as_str().map(str::to_owned),
         outcomes,
@@ -64,11 +56,7 @@ impl ClientHandler for Listener {
         info
     }
 
-    async fn on_progress(
-        &self,
-        progress: ProgressNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
+    async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         self.progress.send_modify(|all| all.push(progress));
     }
 
@@ -124,9 +112,7 @@ impl RustClient {
             progress: Arc::default(),
         };
         let transport = StreamableHttpClientTransport::from_uri(target.url());
-        let connecting = heard
-            .clone()
-            .serve_with_lifecycle(transport, ClientLifecycleMode::Initialize);
+        let connecting = heard.clone().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize);
         let service = timeout(STEP, connecting)
             .await
             .expect("a server answers initialize in time")
@@ -143,18 +129,12 @@ impl RustClient {
             .await
             .expect("a server lists its tools in time")
             .expect("a server lists its tools");
-        tools
-            .into_iter()
-            .map(|tool| tool.name.into_owned())
-            .collect()
+        tools.into_iter().map(|tool| tool.name.into_owned()).collect()
     }
 
     /// The answer to `initialize`.
     fn server(&self) -> Value {
-        let server = self
-            .service
-            .peer_info()
-            .expect("a connected client knows its server");
+        let server = self.service.peer_info().expect("a connected client knows its server");
         value(&*server).expect("an answer is JSON")
     }
 
@@ -179,11 +159,7 @@ impl RustClient {
             "prompt" => result(client.get_prompt(params(step)?).await?),
             "complete" => result(client.complete(params(step)?).await?),
             "level" => result(client.set_level(params(step)?).await?),
-            "ping" => result(
-                client
-                    .send_request(ClientRequest::PingRequest(PingRequest::default()))
-                    .await?,
-            ),
+            "ping" => result(client.send_request(ClientRequest::PingRequest(PingRequest::default())).await?),
             "parallel" => self.parallel(step).await,
             "until" => self.until(step).await,
             "forget" => {
@@ -211,10 +187,8 @@ impl RustClient {
         }
         self.heard.progress.send_modify(Vec::clear);
         let request = ClientRequest::CallToolRequest(Request::new(params(step)?));
-        let running = self
-            .service
-            .send_cancellable_request(request, PeerRequestOptions::no_options())
-            .await?;
+        let running =
+            self.service.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
         let token = running.progress_token.clone();
         let ServerResult::CallToolResult(answer) = running.await_response().await? else {
             return Err(failure("the answer is not that of a tool".to_owned()));
@@ -222,9 +196,7 @@ impl RustClient {
         // Notices are handled beside answers, and beside each other.
         let mut reports = self.heard.progress.subscribe();
         let all = |reports: &Vec<ProgressNotificationParam>| {
-            reports
-                .iter()
-                .any(|report| Some(report.progress) == report.total)
+            reports.iter().any(|report| Some(report.progress) == report.total)
         };
         let _ = timeout(STEP / 3, reports.wait_for(all)).await;
         let mut reports: Vec<_> = self.heard.progress.borrow().clone();
@@ -240,10 +212,8 @@ impl RustClient {
     async fn cancel(&self, step: &Value) -> Outcome {
         self.heard.progress.send_modify(Vec::clear);
         let request = ClientRequest::CallToolRequest(Request::new(params(step)?));
-        let running = self
-            .service
-            .send_cancellable_request(request, PeerRequestOptions::no_options())
-            .await?;
+        let running =
+            self.service.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
         let mut reports = self.heard.progress.subscribe();
         let _ = reports.wait_for(|reports| !reports.is_empty()).await;
         running.cancel(Some("no longer wanted".to_owned())).await?;
@@ -251,12 +221,8 @@ impl RustClient {
     }
 
     async fn parallel(&self, step: &Value) -> Outcome {
-        let steps = step["steps"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let outcomes =
-            futures_util::future::join_all(steps.iter().map(|step| self.perform(step))).await;
+        let steps = step["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let outcomes = futures_util::future::join_all(steps.iter().map(|step| self.perform(step))).await;
         Ok(json!({ "outcomes": outcomes }))
     }
 
@@ -274,9 +240,7 @@ impl RustClient {
     async fn notified(&self, step: &Value) -> Outcome {
         let methods: Vec<String> = typed(step["methods"].clone())?;
         let mut notices = self.heard.notices.subscribe();
-        let _ = notices
-            .wait_for(|seen| methods.iter().all(|method| seen.contains(&method.as_str())))
-            .await;
+        let _ = notices.wait_for(|seen| methods.iter().all(|method| seen.contains(&method.as_str()))).await;
         Ok(json!({ "notified": methods }))
     }
 }
