@@ -21,7 +21,7 @@ const SCENARIOS: usize = 33;
 /// How long the suite may take for one scenario, in milliseconds.
 const SCENARIO: &str = "10000";
 /// How long it may take for all of them.
-const SUITE: Duration = Duration::from_secs(180);
+const SUITE: Duration = Duration::from_secs(300);
 
 const QUESTIONS: &str = "questions to the client are not carried yet";
 const UPDATES: &str = "subscriptions and updates are not carried yet";

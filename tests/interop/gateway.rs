@@ -19,7 +19,7 @@ use crate::{
 /// How long the gateway may take to end, its upstreams included.
 const END: Duration = Duration::from_secs(20);
 /// How long all upstreams may take until their tools are listed.
-const READY: Duration = Duration::from_secs(90);
+const READY: Duration = Duration::from_secs(180);
 /// Given to every child; by it we know afterwards whose a process is.
 const MARK: &str = "PORTCULLIS_INTEROP";
 

@@ -20,9 +20,9 @@ use serde_json::{Map, Value, json};
 use crate::{peers, process::Program, rust_client};
 
 /// How long a client may take for a whole plan.
-const PLAN: Duration = Duration::from_secs(120);
+const PLAN: Duration = Duration::from_secs(240);
 /// How long it may take for one step.
-const STEP: Duration = Duration::from_secs(30);
+const STEP: Duration = Duration::from_secs(60);
 
 /// Where a client goes.
 #[derive(Clone, Debug)]

@@ -135,7 +135,7 @@ fn everything(_: &Path, names: Names) -> Vec<Value> {
         names.call("get-structured-content", json!({ "location": "Chicago" })),
         names.call("get-annotated-message", json!({ "messageType": "error", "includeImage": true })),
         names.call("get-resource-links", json!({ "count": 2 })),
-        names.call_with_progress("trigger-long-running-operation", json!({ "duration": 1, "steps": 4 })),
+        names.call("trigger-long-running-operation", json!({ "duration": 1, "steps": 4 })),
         names.read("demo://resource/static/document/features.md"),
         // Says when it was made.
         until(names.read("demo://resource/dynamic/text/1"), "plaintext"),
@@ -148,9 +148,9 @@ fn everything(_: &Path, names: Names) -> Vec<Value> {
 fn files(place: &Path, names: Names) -> Vec<Value> {
     let path = |name: &str| place.join("files").join(name).display().to_string();
     vec![
+        names.call("write_file", json!({ "path": path("copy.txt"), "content": "first\nsecond\n" })),
         names.call("read_text_file", json!({ "path": path("letter.txt") })),
         names.call("list_directory", json!({ "path": path("") })),
-        names.call("write_file", json!({ "path": path("copy.txt"), "content": "first\nsecond\n" })),
         names.call("search_files", json!({ "path": path(""), "pattern": "*.txt" })),
     ]
 }
