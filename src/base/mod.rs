@@ -1,1 +1,3 @@
 //! Things with no opinion about MCP: clock, ids, seals, units, caps, delays, tasks.
+
+pub mod units;

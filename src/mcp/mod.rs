@@ -1,1 +1,6 @@
 //! What the MCP specification says, as data and pure functions: methods, revisions, capabilities, names, URIs.
+
+pub mod answers;
+pub mod capabilities;
+pub mod methods;
+pub mod revision;

@@ -1,0 +1,95 @@
+//! `portcullis.catalog`: how the lists of upstreams are read, bounded, merged and named.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::base::units::{ByteSize, Period};
+
+/// How the lists of upstreams are read, bounded, merged and named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(deny_unknown_fields)]
+pub struct Catalog {
+    /// Items in a page of a list; 0 for one page with everything.
+    pub page_size: usize,
+    /// How often the lists of an upstream are read again that does not announce changes.
+    #[serde(with = "Period")]
+    pub refresh: Duration,
+    /// How long the first list waits for upstreams that are still starting.
+    #[serde(with = "Period")]
+    pub start_budget: Duration,
+    /// How long the last known lists of an upstream that is gone are still shown.
+    #[serde(with = "Period")]
+    pub stale_for: Duration,
+    /// What becomes of the instructions of upstreams.
+    pub instructions: Instructions,
+    /// What happens to an item whose definition hides or spoofs something.
+    pub on_finding: OnFinding,
+    /// The longest name on a merged endpoint. Clients put their own prefix before it.
+    pub name_budget: usize,
+    /// The longest name on the endpoint of a single upstream.
+    pub upstream_name_budget: usize,
+    /// How many tools, prompts, resources or templates an upstream may list, each.
+    pub max_items: usize,
+    /// The largest definition of an item.
+    #[serde(with = "ByteSize")]
+    pub max_item_size: usize,
+    /// The size of all definitions of an upstream together.
+    #[serde(with = "ByteSize")]
+    pub max_size: usize,
+    /// How many pages of a list are read from an upstream.
+    pub max_pages: usize,
+    /// The longest instructions taken from an upstream.
+    #[serde(with = "ByteSize")]
+    pub max_instructions: usize,
+    /// The longest instructions that a client is given, of all upstreams together.
+    #[serde(with = "ByteSize")]
+    pub max_merged_instructions: usize,
+}
+
+/// What becomes of the instructions of an upstream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Instructions {
+    /// Clients see them.
+    #[default]
+    Pass,
+    /// Clients do not see them.
+    Drop,
+}
+
+/// What happens to an item whose definition hides or spoofs something.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum OnFinding {
+    /// It is shown, and reported.
+    #[default]
+    Report,
+    /// It is not shown, and reported.
+    Withhold,
+    /// It is shown without the offending characters, and reported.
+    Strip,
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self {
+            page_size: 0,
+            refresh: Duration::from_secs(5 * 60),
+            start_budget: Duration::from_secs(3),
+            stale_for: Duration::from_secs(24 * 60 * 60),
+            instructions: Instructions::Pass,
+            on_finding: OnFinding::Report,
+            name_budget: 46,
+            upstream_name_budget: 64,
+            max_items: 2_000,
+            max_item_size: 256 << 10,
+            max_size: 16 << 20,
+            max_pages: 100,
+            max_instructions: 2 << 10,
+            max_merged_instructions: 8 << 10,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! `timeouts`, for all upstreams under `portcullis`, for one under its entry: how long a server may take.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::base::units::Period;
+
+/// How long an upstream may take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(deny_unknown_fields)]
+pub struct Timeouts {
+    /// To accept a connection.
+    #[serde(with = "Period")]
+    pub connect: Duration,
+    /// To complete the TLS handshake.
+    #[serde(with = "Period")]
+    pub tls: Duration,
+    /// To answer `initialize`.
+    #[serde(with = "Period")]
+    pub handshake: Duration,
+    /// To answer `initialize` after a process was started the first time, when it may have to be
+    /// downloaded.
+    #[serde(with = "Period")]
+    pub first_start: Duration,
+    /// To answer a page of a list.
+    #[serde(with = "Period")]
+    pub list: Duration,
+    /// To answer a read, a prompt or a completion.
+    #[serde(with = "Period")]
+    pub read: Duration,
+    /// Between two signs of life of a running call: progress, a log message, a part of the answer.
+    #[serde(with = "Period")]
+    pub call_idle: Duration,
+    /// For a call in all.
+    #[serde(with = "Period")]
+    pub call: Duration,
+}
+
+/// How long one tool may take, where that differs from the other tools of its upstream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(deny_unknown_fields)]
+pub struct ToolTimeouts {
+    /// Between two signs of life of a running call.
+    #[serde(skip_serializing)]
+    #[schemars(with = "Option<Period>")]
+    pub call_idle: Option<Duration>,
+    /// For a call in all.
+    #[serde(skip_serializing)]
+    #[schemars(with = "Option<Period>")]
+    pub call: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            tls: Duration::from_secs(5),
+            handshake: Duration::from_secs(30),
+            first_start: Duration::from_secs(300),
+            list: Duration::from_secs(10),
+            read: Duration::from_secs(30),
+            call_idle: Duration::from_secs(300),
+            call: Duration::from_secs(60 * 60),
+        }
+    }
+}
