@@ -48,13 +48,8 @@ const SIZE_UNITS: [(&str, u64); 7] = [
 ];
 
 /// Factors in milliseconds, largest first.
-const PERIOD_UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+const PERIOD_UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 impl ByteSize {
     /// What may be written, for error messages.
@@ -90,10 +85,7 @@ impl ByteSize {
             .iter()
             .take(3)
             .find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor))
-            .map_or_else(
-                || bytes.to_string(),
-                |(unit, factor)| format!("{}{unit}", bytes / factor),
-            )
+            .map_or_else(|| bytes.to_string(), |(unit, factor)| format!("{}{unit}", bytes / factor))
     }
 
     /// For `#[serde(with = "ByteSize")]`.
@@ -239,9 +231,7 @@ impl Decimal {
 
 /// Splits the first number and its unit off a text.
 fn quantity(text: &str) -> Result<(Decimal, &str, &str), UnitError> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     if whole.is_empty() || fraction.is_empty() || fraction.contains('.') {
@@ -251,17 +241,10 @@ fn quantity(text: &str) -> Result<(Decimal, &str, &str), UnitError> {
     if fraction.len() > Decimal::MAX_PLACES {
         return Err(UnitError::TooLarge);
     }
-    let digits = format!("{whole}{fraction}")
-        .parse()
-        .map_err(|_| UnitError::TooLarge)?;
-    let decimal = Decimal {
-        digits,
-        places: fraction.len() as u32,
-    };
+    let digits = format!("{whole}{fraction}").parse().map_err(|_| UnitError::TooLarge)?;
+    let decimal = Decimal { digits, places: fraction.len() as u32 };
     let rest = rest.trim_start();
-    let end = rest
-        .find(|c: char| !c.is_alphabetic())
-        .unwrap_or(rest.len());
+    let end = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
     let (unit, rest) = rest.split_at(end);
     Ok((decimal, unit, rest.trim_start()))
 }
@@ -310,16 +293,7 @@ mod tests {
         ] {
             assert_eq!(ByteSize::parse(text), Ok(bytes), "{text}");
         }
-        for text in [
-            "",
-            "MiB",
-            "-1",
-            "1.5",
-            "16X",
-            "1KiB2",
-            "1..2",
-            "99999999999GiB",
-        ] {
+        for text in ["", "MiB", "-1", "1.5", "16X", "1KiB2", "1..2", "99999999999GiB"] {
             assert!(ByteSize::parse(text).is_err(), "{text}");
         }
     }
@@ -337,22 +311,9 @@ mod tests {
             ("1h 30m", 5_400_000),
             ("2d", 172_800_000),
         ] {
-            assert_eq!(
-                Period::parse(text),
-                Ok(Duration::from_millis(millis)),
-                "{text}"
-            );
+            assert_eq!(Period::parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in [
-            "",
-            "s",
-            "5 minutes",
-            "-3s",
-            "1h30",
-            "1h-",
-            "99999999999999999d",
-            "٣s",
-        ] {
+        for text in ["", "s", "5 minutes", "-3s", "1h30", "1h-", "99999999999999999d", "٣s"] {
             assert!(Period::parse(text).is_err(), "{text}");
         }
     }
@@ -381,9 +342,7 @@ mod tests {
         assert_eq!(limits.wait, Duration::from_millis(2500));
         let text = serde_json::to_string(&limits).unwrap();
         assert_eq!(text, r#"{"size":"1MiB","wait":"2s500ms"}"#);
-        let error = serde_json::from_str::<Limits>(r#"{"size":"1XB","wait":1}"#)
-            .err()
-            .unwrap();
+        let error = serde_json::from_str::<Limits>(r#"{"size":"1XB","wait":1}"#).err().unwrap();
         assert!(error.to_string().contains("unknown unit `XB`"), "{error}");
     }
 

@@ -70,9 +70,7 @@ impl Environment {
 
     /// All variables, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.variables
-            .iter()
-            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
     /// The user's own folder.
@@ -99,8 +97,7 @@ impl Environment {
                     }
                 }
             }
-            Err(DotenvError::Read { source, .. })
-                if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(DotenvError::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
         Ok(merged)
@@ -109,10 +106,7 @@ impl Environment {
 
 impl<N: Into<OsString>, V: Into<OsString>> FromIterator<(N, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        let variables = pairs
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
+        let variables = pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         Self { variables }
     }
 }
@@ -128,10 +122,7 @@ impl fmt::Debug for Environment {
 /// # Errors
 /// [`DotenvError`], which never shows a value.
 pub fn dotenv(path: &Path) -> Result<Vec<(String, String)>, DotenvError> {
-    let unreadable = |source| DotenvError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let unreadable = |source| DotenvError::Read { path: path.to_owned(), source };
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(unreadable(std::io::ErrorKind::InvalidInput.into()));
@@ -142,16 +133,13 @@ pub fn dotenv(path: &Path) -> Result<Vec<(String, String)>, DotenvError> {
     }
     let text = std::fs::read(path).map_err(unreadable)?;
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text);
-    dotenvy::from_read_iter(text)
-        .collect::<Result<_, _>>()
-        .map_err(|error| match error {
-            dotenvy::Error::LineParse(bad, _) => DotenvError::Line {
-                path: path.to_owned(),
-                line: line_of(text, &bad),
-            },
-            dotenvy::Error::Io(source) => unreadable(source),
-            _ => unreadable(std::io::ErrorKind::InvalidData.into()),
-        })
+    dotenvy::from_read_iter(text).collect::<Result<_, _>>().map_err(|error| match error {
+        dotenvy::Error::LineParse(bad, _) => {
+            DotenvError::Line { path: path.to_owned(), line: line_of(text, &bad) }
+        }
+        dotenvy::Error::Io(source) => unreadable(source),
+        _ => unreadable(std::io::ErrorKind::InvalidData.into()),
+    })
 }
 
 /// The number of the line whose text is given, from 1.

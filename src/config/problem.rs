@@ -38,13 +38,7 @@ pub struct Problems(pub Vec<Problem>);
 impl Problem {
     /// A problem of the file as a whole.
     pub fn of_file(file: impl Into<Arc<str>>, message: impl Into<String>) -> Self {
-        Self {
-            file: file.into(),
-            position: None,
-            field: String::new(),
-            message: message.into(),
-            mend: None,
-        }
+        Self { file: file.into(), position: None, field: String::new(), message: message.into(), mend: None }
     }
 
     /// The same with a way to mend it.

@@ -64,18 +64,12 @@ impl fmt::Debug for Secret {
 impl Text {
     /// A text as it stands in the file.
     pub fn plain(text: impl Into<String>) -> Self {
-        Self {
-            value: text.into().into(),
-            secret: false,
-        }
+        Self { value: text.into().into(), secret: false }
     }
 
     /// A text with a part that came from elsewhere.
     pub fn hidden(text: impl Into<String>) -> Self {
-        Self {
-            value: text.into().into(),
-            secret: true,
-        }
+        Self { value: text.into().into(), secret: true }
     }
 
     /// The text itself. Ask for it only where it is used.
@@ -115,11 +109,7 @@ impl fmt::Display for Text {
 
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.secret {
-            f.write_str(MASK)
-        } else {
-            fmt::Debug::fmt(self.reveal(), f)
-        }
+        if self.secret { f.write_str(MASK) } else { fmt::Debug::fmt(self.reveal(), f) }
     }
 }
 
@@ -189,20 +179,8 @@ const SECRET_WORDS: [&str; 10] = [
 ];
 
 /// Beginnings of tokens that services hand out.
-const SECRET_PREFIXES: [&str; 12] = [
-    "sk-",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "eyJ",
-    "hf_",
-    "npm_",
-];
+const SECRET_PREFIXES: [&str; 12] =
+    ["sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ", "hf_", "npm_"];
 
 /// An argument shorter than this is no token, whatever it begins with.
 const SHORTEST_TOKEN: usize = 16;
@@ -238,16 +216,13 @@ pub fn visible_part<'a>(before: Option<&str>, argument: &'a str) -> Option<&'a s
     {
         return Some(&argument[..=header.len()]);
     }
-    let follows = before.is_some_and(|option| {
-        option.starts_with('-') && !option.contains('=') && names_secret(option)
-    });
+    let follows =
+        before.is_some_and(|option| option.starts_with('-') && !option.contains('=') && names_secret(option));
     if follows && !argument.starts_with('-') {
         return Some("");
     }
-    let token = argument.len() >= SHORTEST_TOKEN
-        && SECRET_PREFIXES
-            .iter()
-            .any(|prefix| argument.starts_with(prefix));
+    let token =
+        argument.len() >= SHORTEST_TOKEN && SECRET_PREFIXES.iter().any(|prefix| argument.starts_with(prefix));
     token.then_some("")
 }
 
@@ -255,9 +230,7 @@ pub fn visible_part<'a>(before: Option<&str>, argument: &'a str) -> Option<&'a s
 fn names_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     // `--token-file` and the like name where the secret is, which is the right way.
-    let names_place = ["file", "path", "env", "var"]
-        .iter()
-        .any(|end| name.ends_with(end));
+    let names_place = ["file", "path", "env", "var"].iter().any(|end| name.ends_with(end));
     !names_place && SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
@@ -283,10 +256,7 @@ mod tests {
             (&["--token", "abc"], &["--token", "***"]),
             (&["--api-key=abc"], &["--api-key=***"]),
             (&["--token-file", "/run/t"], &["--token-file", "/run/t"]),
-            (
-                &["--header", "Authorization: Bearer abc"],
-                &["--header", "Authorization:***"],
-            ),
+            (&["--header", "Authorization: Bearer abc"], &["--header", "Authorization:***"]),
             (&["ghp_0123456789abcdef"], &["***"]),
             (&["https://token.example/x"], &["https://token.example/x"]),
             (&["-e", "GITHUB_TOKEN=abc"], &["-e", "GITHUB_TOKEN=***"]),

@@ -197,9 +197,7 @@ impl Snapshot {
 
     /// The upstream of this name.
     pub fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
-        self.upstreams
-            .iter()
-            .find(|upstream| &*upstream.name == name)
+        self.upstreams.iter().find(|upstream| &*upstream.name == name)
     }
 }
 
@@ -208,18 +206,12 @@ impl Snapshot {
 impl Upstream {
     /// How long a call of a tool may be silent.
     pub fn call_idle(&self, tool: &str) -> Duration {
-        self.tool_timeouts
-            .get(tool)
-            .and_then(|tool| tool.call_idle)
-            .unwrap_or(self.timeouts.call_idle)
+        self.tool_timeouts.get(tool).and_then(|tool| tool.call_idle).unwrap_or(self.timeouts.call_idle)
     }
 
     /// How long a call of a tool may take in all.
     pub fn call_total(&self, tool: &str) -> Duration {
-        self.tool_timeouts
-            .get(tool)
-            .and_then(|tool| tool.call)
-            .unwrap_or(self.timeouts.call)
+        self.tool_timeouts.get(tool).and_then(|tool| tool.call).unwrap_or(self.timeouts.call)
     }
 }
 
@@ -285,10 +277,7 @@ impl fmt::Debug for Address {
 impl ToolFilter {
     /// Whether the tool of this name is shown.
     pub fn allows(&self, tool: &str) -> bool {
-        let included = self
-            .include
-            .as_ref()
-            .is_none_or(|names| names.iter().any(|name| name == tool));
+        let included = self.include.as_ref().is_none_or(|names| names.iter().any(|name| name == tool));
         included && !self.exclude.iter().any(|name| name == tool)
     }
 }

@@ -23,10 +23,7 @@ async fn a_session_is_made_used_and_ended() {
 
     assert_eq!(client.delete().send().await.status, 200);
     assert_eq!(alpha.ended(), [client.session.clone().unwrap()]);
-    let refused = client
-        .post(&kit::text::request("9", "ping", "{}"))
-        .send()
-        .await;
+    let refused = client.post(&kit::text::request("9", "ping", "{}")).send().await;
     assert_eq!(refused.status, 404);
 }
 
@@ -45,11 +42,7 @@ async fn what_precedes_the_answer_comes_first() {
     let alpha = http_server()
         .call("work", async |ask: Exchange| {
             ask.progress(1, 2).await;
-            ask.notify(
-                "notifications/message",
-                json!({"level": "info", "data": "x"}),
-            )
-            .await;
+            ask.notify("notifications/message", json!({"level": "info", "data": "x"})).await;
             Reply::text("done")
         })
         .start();
@@ -57,10 +50,7 @@ async fn what_precedes_the_answer_comes_first() {
     let outcome = client.call_with_token("work", json!({}), r#""t""#).await;
     assert!(outcome.streamed);
     assert_eq!(outcome.said(), "done");
-    assert_eq!(
-        outcome.heard("notifications/progress")[0]["params"]["progressToken"],
-        "t"
-    );
+    assert_eq!(outcome.heard("notifications/progress")[0]["params"]["progressToken"], "t");
     assert_eq!(outcome.before.len(), 2);
 }
 
@@ -88,9 +78,7 @@ async fn a_cancellation_reaches_its_handler() {
     let waiting = client.request_text("7", "tools/call", r#"{"name":"wait"}"#);
     let cancelling = async {
         alpha.wait_for("tools/call", 1).await;
-        client
-            .notify("notifications/cancelled", json!({"requestId": 7}))
-            .await
+        client.notify("notifications/cancelled", json!({"requestId": 7})).await
     };
     let (outcome, status) = tokio::join!(waiting, cancelling);
     assert_eq!((outcome.said(), status), ("cancelled", 202));
@@ -111,11 +99,7 @@ async fn a_handler_sees_its_client_leave() {
     let mut answer = client.begin("1", "tools/call", params).await;
     assert!(answer.message().await.is_some());
     answer.reset();
-    client
-        .tools_until("the handler saw it", |names| {
-            names.contains(&"it-left".into())
-        })
-        .await;
+    client.tools_until("the handler saw it", |names| names.contains(&"it-left".into())).await;
 }
 
 #[tokio::test]
@@ -123,30 +107,19 @@ async fn bad_ends_are_what_they_say() {
     let alpha = http_server()
         .call("cut", async |_: Exchange| Reply::Cut)
         .call("reset", async |_: Exchange| Reply::Reset)
-        .call("garbage", async |_: Exchange| {
-            Reply::Bytes("HTTP/1.1 abc\r\n\r\n".into())
-        })
+        .call("garbage", async |_: Exchange| Reply::Bytes("HTTP/1.1 abc\r\n\r\n".into()))
         .call("half", async |_: Exchange| {
-            Page::json("{\"jsonrpc\":")
-                .header("content-length", "100")
-                .end(End::Cut)
+            Page::json("{\"jsonrpc\":").header("content-length", "100").end(End::Cut)
         })
-        .call("stall", async |_: Exchange| {
-            Page::json("{").piece("\"").end(End::Hang)
-        })
+        .call("stall", async |_: Exchange| Page::json("{").piece("\"").end(End::Hang))
         .call("late", async |ask: Exchange| {
             ask.answer(said("early")).await;
             Reply::Hang
         })
         .start();
     let client = client_of(&alpha).connect().await;
-    let ask = |name: &str| {
-        client.post(&kit::text::request(
-            "1",
-            "tools/call",
-            &format!(r#"{{"name":"{name}"}}"#),
-        ))
-    };
+    let ask =
+        |name: &str| client.post(&kit::text::request("1", "tools/call", &format!(r#"{{"name":"{name}"}}"#)));
     for name in ["cut", "reset", "garbage"] {
         assert!(ask(name).try_send().await.is_err(), "{name}");
     }
@@ -158,12 +131,7 @@ async fn bad_ends_are_what_they_say() {
     assert!(outcome.is_err(), "a body cut is no body");
 
     let mut stall = ask("stall").send().await;
-    assert!(
-        still_waiting(ms(200), async {
-            while let Ok(Some(_)) = stall.piece().await {}
-        })
-        .await
-    );
+    assert!(still_waiting(ms(200), async { while let Ok(Some(_)) = stall.piece().await {} }).await);
 
     let mut late = ask("late").send().await;
     assert!(late.message().await.unwrap().contains("early"));
@@ -180,18 +148,12 @@ async fn a_trickle_comes_byte_by_byte_and_a_flood_does_not_end() {
             let page = Page::stream().trickle(event.as_bytes());
             async { page }
         })
-        .call("flood", async |_: Exchange| {
-            Page::stream().end(End::Flood(": noise\n\n".into()))
-        })
+        .call("flood", async |_: Exchange| Page::stream().end(End::Flood(": noise\n\n".into())))
         .start();
     let client = client_of(&alpha).connect().await;
-    let mut trickle = client
-        .begin("1", "tools/call", json!({"name": "trickle"}))
-        .await;
+    let mut trickle = client.begin("1", "tools/call", json!({"name": "trickle"})).await;
     assert_eq!(trickle.message().await.unwrap(), message);
-    let mut flood = client
-        .begin("1", "tools/call", json!({"name": "flood"}))
-        .await;
+    let mut flood = client.begin("1", "tools/call", json!({"name": "flood"})).await;
     for _ in 0..1000 {
         assert_eq!(flood.event().await.unwrap().comments, ["noise"]);
     }
@@ -202,48 +164,26 @@ async fn a_stopped_server_refuses_and_comes_back_on_its_port() {
     let alpha = http_server().tool("echo").start();
     let client = client_of(&alpha).connect().await;
     alpha.stop().await;
-    let why = client
-        .post(&client.greeting())
-        .try_send()
-        .await
-        .err()
-        .unwrap();
+    let why = client.post(&client.greeting()).try_send().await.err().unwrap();
     assert!(why.contains("refused"), "{why}");
     alpha.start_again();
     assert_eq!(client.call("echo", json!({})).await.status, 200);
     alpha.forget();
     let id = client.next_id().to_string();
-    assert_eq!(
-        client
-            .post(&kit::text::request(&id, "ping", "{}"))
-            .send()
-            .await
-            .status,
-        404
-    );
+    assert_eq!(client.post(&kit::text::request(&id, "ping", "{}")).send().await.status, 404);
 }
 
 #[tokio::test]
 async fn guards_and_settings_change_how_http_is_spoken() {
-    let alpha = http_server()
-        .without_sessions()
-        .without_stream()
-        .with_events()
-        .tool("echo")
-        .start();
+    let alpha = http_server().without_sessions().without_stream().with_events().tool("echo").start();
     let client = client_of(&alpha).connect().await;
     assert_eq!(client.session, None);
     assert_eq!(client.get().send().await.status, 405);
     assert!(client.call("echo", json!({})).await.streamed);
 
-    alpha.guard(|seen| {
-        (seen.verb == "POST").then(|| Page::new(307).header("location", "/other").into())
-    });
+    alpha.guard(|seen| (seen.verb == "POST").then(|| Page::new(307).header("location", "/other").into()));
     let moved = client.post("{}").send().await;
-    assert_eq!(
-        (moved.status, moved.header("location")),
-        (307, Some("/other"))
-    );
+    assert_eq!((moved.status, moved.header("location")), (307, Some("/other")));
     alpha.unguard();
     assert_eq!(client.call("echo", json!({})).await.status, 200);
 }
@@ -254,17 +194,9 @@ async fn connections_are_counted_and_can_be_cut() {
     let client = client_of(&alpha).connect().await;
     let stream = client.listen().await;
     assert_eq!(alpha.connections(), 3);
-    alpha
-        .until("the idle connections are closed", || {
-            (alpha.open_connections() == 1).then_some(())
-        })
-        .await;
+    alpha.until("the idle connections are closed", || (alpha.open_connections() == 1).then_some(())).await;
     drop(stream);
-    alpha
-        .until("the stream's connection is closed", || {
-            (alpha.open_connections() == 0).then_some(())
-        })
-        .await;
+    alpha.until("the stream's connection is closed", || (alpha.open_connections() == 0).then_some(())).await;
 }
 
 #[tokio::test]
@@ -273,15 +205,9 @@ async fn ports_that_refuse_and_ports_that_say_nothing() {
     let silent = Silent::new();
     let address = |entry: serde_json::Value| {
         let url = entry["url"].as_str().unwrap().to_owned();
-        url.trim_start_matches("http://")
-            .trim_end_matches("/mcp")
-            .parse()
-            .unwrap()
+        url.trim_start_matches("http://").trim_end_matches("/mcp").parse().unwrap()
     };
-    let refused = Client::new(address(refusing.entry()), "/mcp")
-        .post("{}")
-        .try_send()
-        .await;
+    let refused = Client::new(address(refusing.entry()), "/mcp").post("{}").try_send().await;
     assert!(refused.err().unwrap().contains("refused"));
     let letter = Client::new(address(silent.entry()), "/mcp").post("{}");
     assert!(still_waiting(ms(200), letter.try_send()).await);
@@ -290,13 +216,10 @@ async fn ports_that_refuse_and_ports_that_say_nothing() {
 #[tokio::test]
 async fn lists_are_read_by_their_cursors() {
     let alpha = http_server()
-        .on(
-            "tools/list",
-            async |ask: Exchange| match ask.params()["cursor"].as_str() {
-                None => json!({"tools": [tool("one")], "nextCursor": ""}),
-                Some(_) => json!({"tools": [tool("two")]}),
-            },
-        )
+        .on("tools/list", async |ask: Exchange| match ask.params()["cursor"].as_str() {
+            None => json!({"tools": [tool("one")], "nextCursor": ""}),
+            Some(_) => json!({"tools": [tool("two")]}),
+        })
         .start();
     let client = client_of(&alpha).connect().await;
     assert_eq!(client.tool_names().await, ["one", "two"]);

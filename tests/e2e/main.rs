@@ -4,14 +4,18 @@
 //! `kit` holds the scripted peers, and the `kit_*` files show that the kit itself can be trusted.
 
 // The bans of the house are for the product: tests start processes, sleep, and fail by panic.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    clippy::disallowed_macros
-)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::disallowed_macros)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod kit;
 
 mod kit_http;
 mod kit_stdio;
+
+mod children;
+mod framing;
+mod ids;
+mod reconnect;
+mod session;
+mod transport;
+mod upstream_http;

@@ -26,18 +26,11 @@ pub(super) fn read(source: &Source) -> Result<Node, Vec<Problem>> {
     })?;
     let Some(value) = parsed.value else {
         let span = source.span(0, 0);
-        return Ok(Node {
-            value: Value::Null,
-            span,
-        });
+        return Ok(Node { value: Value::Null, span });
     };
     let mut problems = Vec::new();
     let node = convert(source, value, &mut problems);
-    if problems.is_empty() {
-        Ok(node)
-    } else {
-        Err(problems)
-    }
+    if problems.is_empty() { Ok(node) } else { Err(problems) }
 }
 
 fn span(source: &Source, ranged: &impl Ranged) -> Span {
@@ -73,11 +66,7 @@ fn table(source: &Source, object: ast::Object<'_>, problems: &mut Vec<Problem>) 
             problems.push(source.problem(&key_span, &key, format!("`{key}` is here twice")));
         }
         let value = convert(source, property.value, problems);
-        members.push(Member {
-            key,
-            key_span,
-            value,
-        });
+        members.push(Member { key, key_span, value });
     }
     Value::Table(members)
 }
@@ -101,7 +90,5 @@ fn decimal(written: &str) -> Cow<'_, str> {
 /// A message in the form that ours have.
 fn lower_first(message: &str) -> String {
     let mut letters = message.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_lowercase().chain(letters).collect()
-    })
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }

@@ -49,19 +49,11 @@ impl Source {
         let offset = self.span(offset, offset).start;
         let line = self.lines.partition_point(|start| *start <= offset);
         let start = self.lines[line - 1];
-        Position {
-            line,
-            column: self.text[start..offset].chars().count() + 1,
-        }
+        Position { line, column: self.text[start..offset].chars().count() + 1 }
     }
 
     /// A problem at a place in the text.
-    pub fn problem(
-        &self,
-        span: &Span,
-        field: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Problem {
+    pub fn problem(&self, span: &Span, field: impl Into<String>, message: impl Into<String>) -> Problem {
         Problem {
             file: self.name.clone(),
             position: Some(self.position(span.start)),

@@ -35,8 +35,7 @@ fn three_formats_are_one_tree() {
         "version": 1.10, "hex": 0x10, "none": null,
     }"#;
     let yaml = "z:\n  list: [a, 'b', 3]\n  yes: true\nversion: 1.10\nhex: 16\nnone: ~\n";
-    let toml =
-        "version = 1.10\nhex = 0x10\nnone = 'null'\n[z]\nlist = ['a', \"b\", 3]\nyes = true\n";
+    let toml = "version = 1.10\nhex = 0x10\nnone = 'null'\n[z]\nlist = ['a', \"b\", 3]\nyes = true\n";
     let expected = r#"{z:{list:["a","b",3],yes:true},version:1.10,hex:16,none:null}"#;
     assert_eq!(shape(&read(Format::Json, json).unwrap()), expected);
     assert_eq!(shape(&read(Format::Yaml, yaml).unwrap()), expected);
@@ -55,18 +54,11 @@ fn keys_and_values_know_their_place() {
     ] {
         let source = Source::new("file", text);
         let node = format.read(&source).unwrap();
-        let Value::Table(members) = &node.value else {
-            panic!("{format:?}")
-        };
-        let Value::Table(inner) = &members[0].value.value else {
-            panic!("{format:?}")
-        };
+        let Value::Table(members) = &node.value else { panic!("{format:?}") };
+        let Value::Table(inner) = &members[0].value.value else { panic!("{format:?}") };
         let member = &inner[0];
         assert!(text[member.key_span.clone()].contains("key"), "{format:?}");
-        assert!(
-            text[member.value.span.clone()].contains("value"),
-            "{format:?}"
-        );
+        assert!(text[member.value.span.clone()].contains("value"), "{format:?}");
         let position = source.position(member.key_span.start);
         assert_eq!((position.line, position.column), (2, 3), "{format:?}");
     }
@@ -84,10 +76,7 @@ fn yaml_scalars_keep_their_writing() {
 #[test]
 fn yaml_aliases_and_merges_are_resolved() {
     let text = "base: &b {x: 1, y: 2}\nuse:\n  <<: *b\n  y: 3\nlist: [*b]\n";
-    assert_eq!(
-        shape(&read(Format::Yaml, text).unwrap()),
-        "{base:{x:1,y:2},use:{y:3,x:1},list:[{x:1,y:2}]}"
-    );
+    assert_eq!(shape(&read(Format::Yaml, text).unwrap()), "{base:{x:1,y:2},use:{y:3,x:1},list:[{x:1,y:2}]}");
 }
 
 /// R-28

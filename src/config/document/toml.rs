@@ -11,10 +11,7 @@ pub(super) fn read(source: &Source) -> Result<Node, Vec<Problem>> {
     let (table, errors) = DeTable::parse_recoverable(source.text());
     if errors.is_empty() {
         let span = span(source, &table);
-        return Ok(Node {
-            value: convert_table(source, table.into_inner()),
-            span,
-        });
+        return Ok(Node { value: convert_table(source, table.into_inner()), span });
     }
     let problem = |error: &toml::de::Error| {
         let range = error.span().unwrap_or_default();
@@ -35,12 +32,9 @@ fn convert(source: &Source, value: Spanned<DeValue<'_>>) -> Node {
         DeValue::Float(number) => Value::Number(number.as_str().to_owned()),
         DeValue::String(text) => Value::Text(text.into_owned()),
         DeValue::Datetime(date) => Value::Text(date.to_string()),
-        DeValue::Array(array) => Value::List(
-            array
-                .into_iter()
-                .map(|element| convert(source, element))
-                .collect(),
-        ),
+        DeValue::Array(array) => {
+            Value::List(array.into_iter().map(|element| convert(source, element)).collect())
+        }
         DeValue::Table(table) => convert_table(source, table),
     };
     Node { value, span }

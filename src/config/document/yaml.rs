@@ -21,9 +21,7 @@ pub(super) fn read(source: &Source) -> Result<Node, Vec<Problem>> {
     let raw: Spanned<Raw> =
         serde_saphyr::from_str_with_options(source.text(), options()).map_err(|error| {
             let error = error.without_snippet();
-            let span = error
-                .location()
-                .map_or(source.span(0, 0), |location| span(source, location));
+            let span = error.location().map_or(source.span(0, 0), |location| span(source, location));
             vec![source.problem(&span, "", UserMessageFormatter.format_message(error))]
         })?;
     Ok(convert(source, raw))
@@ -147,12 +145,9 @@ fn convert(source: &Source, raw: Spanned<Raw>) -> Node {
             let convert = |element| convert(source, element);
             Value::List(list.into_iter().map(convert).collect())
         }
-        Raw::Table(table) => Value::Table(
-            table
-                .into_iter()
-                .map(|(key, value)| member(source, key, value))
-                .collect(),
-        ),
+        Raw::Table(table) => {
+            Value::Table(table.into_iter().map(|(key, value)| member(source, key, value)).collect())
+        }
     };
     Node { value, span }
 }
@@ -168,11 +163,7 @@ fn member(source: &Source, key: Spanned<Raw>, value: Spanned<Raw>) -> Member {
         Raw::List(_) | Raw::Table(_) => "?".to_owned(),
     };
     let value = convert(source, value);
-    Member {
-        key,
-        key_span,
-        value,
-    }
+    Member { key, key_span, value }
 }
 
 /// The text of a decimal number as it stands in the file, so that `1.10` stays `1.10`.

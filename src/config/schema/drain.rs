@@ -24,9 +24,6 @@ pub struct Drain {
 
 impl Default for Drain {
     fn default() -> Self {
-        Self {
-            grace: Duration::from_secs(25),
-            delay: Duration::ZERO,
-        }
+        Self { grace: Duration::from_secs(25), delay: Duration::ZERO }
     }
 }

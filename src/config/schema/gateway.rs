@@ -104,8 +104,6 @@ impl Default for Gateway {
 
 impl Default for Admin {
     fn default() -> Self {
-        Self {
-            listen: (Ipv4Addr::LOCALHOST, ADMIN_PORT).into(),
-        }
+        Self { listen: (Ipv4Addr::LOCALHOST, ADMIN_PORT).into() }
     }
 }

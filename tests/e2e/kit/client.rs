@@ -150,8 +150,7 @@ impl Client {
 
     /// A request whose id and params are JSON texts, sent byte for byte.
     pub async fn request_text(&self, id: &str, method: &str, params: &str) -> Outcome {
-        self.ask(self.post(&text::request(id, method, params)), id)
-            .await
+        self.ask(self.post(&text::request(id, method, params)), id).await
     }
 
     pub async fn call(&self, tool: &str, arguments: Value) -> Outcome {
@@ -161,33 +160,24 @@ impl Client {
     /// A tool call whose arguments are JSON text, sent byte for byte.
     pub async fn call_text(&self, tool: &str, arguments: &str) -> Outcome {
         let id = self.next_id().to_string();
-        let params = format!(
-            r#"{{"name":{},"arguments":{arguments}}}"#,
-            text::quoted(tool)
-        );
+        let params = format!(r#"{{"name":{},"arguments":{arguments}}}"#, text::quoted(tool));
         self.request_text(&id, "tools/call", &params).await
     }
 
     /// A tool call that wants progress under this token, given as JSON text.
     pub async fn call_with_token(&self, tool: &str, arguments: Value, token: &str) -> Outcome {
         let id = self.next_id().to_string();
-        self.request_text(&id, "tools/call", &progressing(tool, &arguments, token))
-            .await
+        self.request_text(&id, "tools/call", &progressing(tool, &arguments, token)).await
     }
 
     /// Sends a request and leaves the reading of its answer to the test.
     pub async fn begin(&self, id: &str, method: &str, params: Value) -> Answer {
-        self.post(&text::request(id, method, &params.to_string()))
-            .send()
-            .await
+        self.post(&text::request(id, method, &params.to_string())).send().await
     }
 
     /// Sends a notification; gives the HTTP status.
     pub async fn notify(&self, method: &str, params: Value) -> u16 {
-        self.post(&text::notification(method, &params.to_string()))
-            .send()
-            .await
-            .status
+        self.post(&text::notification(method, &params.to_string())).send().await.status
     }
 
     /// Reads one answer to its end.
@@ -199,11 +189,7 @@ impl Client {
 
     /// All items of a list, by its cursors.
     pub async fn list(&self, method: &str, kind: &str) -> Vec<Value> {
-        self.list_texts(method, kind)
-            .await
-            .iter()
-            .map(|item| text::tree(item))
-            .collect()
+        self.list_texts(method, kind).await.iter().map(|item| text::tree(item)).collect()
     }
 
     /// All items of a list as they stand in the answers.
@@ -213,8 +199,7 @@ impl Client {
         for _page in 0..100 {
             let outcome = self.request(method, params).await;
             let result = outcome.result_text();
-            let items =
-                text::member(result, &[kind]).unwrap_or_else(|| panic!("no {kind} in {result}"));
+            let items = text::member(result, &[kind]).unwrap_or_else(|| panic!("no {kind} in {result}"));
             found.extend(text::items(items).into_iter().map(String::from));
             match &outcome.tree["result"]["nextCursor"] {
                 Value::Null => return found,
@@ -233,11 +218,7 @@ impl Client {
     }
 
     /// Waits until the list of tools is as wanted; asks again at each turn.
-    pub async fn tools_until(
-        &self,
-        what: &str,
-        mut wanted: impl FnMut(&[String]) -> bool,
-    ) -> Vec<String> {
+    pub async fn tools_until(&self, what: &str, mut wanted: impl FnMut(&[String]) -> bool) -> Vec<String> {
         soon(what, async {
             let mut turn = tokio::time::interval(Duration::from_millis(50));
             loop {
@@ -269,8 +250,5 @@ pub fn progressing(tool: &str, arguments: &Value, token: &str) -> String {
 
 /// The names of list items, in their order.
 pub fn names(items: &[Value]) -> Vec<String> {
-    items
-        .iter()
-        .map(|item| item["name"].as_str().unwrap_or_default().to_owned())
-        .collect()
+    items.iter().map(|item| item["name"].as_str().unwrap_or_default().to_owned()).collect()
 }

@@ -98,10 +98,7 @@ impl Bell {
                 if let Some(found) = look() {
                     return found;
                 }
-                turns
-                    .changed()
-                    .await
-                    .expect("the bell outlives those who wait for it");
+                turns.changed().await.expect("the bell outlives those who wait for it");
             }
         })
         .await

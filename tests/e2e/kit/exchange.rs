@@ -63,17 +63,9 @@ impl Seen {
 
     /// A header's value, all its lines joined.
     pub fn header(&self, name: &str) -> Option<String> {
-        let lines: Vec<_> = self
-            .headers
-            .get_all(name)
-            .iter()
-            .map(|line| String::from_utf8_lossy(line.as_bytes()))
-            .collect();
-        if lines.is_empty() {
-            None
-        } else {
-            Some(lines.join(", "))
-        }
+        let lines: Vec<_> =
+            self.headers.get_all(name).iter().map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
+        if lines.is_empty() { None } else { Some(lines.join(", ")) }
     }
 }
 
@@ -140,9 +132,7 @@ impl Exchange {
 
     /// The session's own counter after adding `step`; 0 where there is no session.
     pub fn count(&self, step: i64) -> i64 {
-        self.session
-            .as_ref()
-            .map_or(0, |session| session.count(step))
+        self.session.as_ref().map_or(0, |session| session.count(step))
     }
 
     /// Sends bytes as they are: into the event stream, or to standard output.
@@ -155,6 +145,14 @@ impl Exchange {
         }
     }
 
+    /// Writes to standard error. stdio only.
+    pub fn stderr(&self, bytes: impl Into<Bytes>) {
+        match &self.outlet {
+            Outlet::Stdio(strings) => strings.stderr(bytes),
+            Outlet::Http(_) => panic!("an HTTP server has no standard error here"),
+        }
+    }
+
     /// Sends one message, given as JSON text, before the answer.
     pub async fn send(&self, message: &str) {
         match &self.outlet {
@@ -164,24 +162,25 @@ impl Exchange {
     }
 
     pub async fn notify(&self, method: &str, params: Value) {
-        self.send(&text::notification(method, &params.to_string()))
-            .await;
+        self.send(&text::notification(method, &params.to_string())).await;
     }
 
     /// Reports progress where the request carries a token.
     pub async fn progress(&self, progress: i64, total: i64) {
         if let Some(token) = self.token() {
-            let params =
-                format!(r#"{{"progressToken":{token},"progress":{progress},"total":{total}}}"#);
-            self.send(&text::notification("notifications/progress", &params))
-                .await;
+            let params = format!(r#"{{"progressToken":{token},"progress":{progress},"total":{total}}}"#);
+            self.send(&text::notification("notifications/progress", &params)).await;
         }
     }
 
     /// Answers now although the handler goes on; end it with [`Reply::Done`] or [`Reply::Hang`].
     pub async fn answer(&self, result: Value) {
-        self.send(&text::response(self.id(), &result.to_string()))
-            .await;
+        self.send(&text::response(self.id(), &result.to_string())).await;
+    }
+
+    /// Waits until the test says [`Peer::release`].
+    pub async fn released(&self) {
+        self.peer.released().await;
     }
 
     /// Waits until the peer cancels this request.
@@ -202,16 +201,9 @@ impl Exchange {
 
     /// The ordinary result of `initialize`.
     pub fn hello(&self) -> Value {
-        let asked = self.params()["protocolVersion"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let asked = self.params()["protocolVersion"].as_str().unwrap_or_default().to_owned();
         let script = self.peer.script();
-        let revision = script
-            .revisions
-            .iter()
-            .find(|known| **known == asked)
-            .unwrap_or(&script.revisions[0]);
+        let revision = script.revisions.iter().find(|known| **known == asked).unwrap_or(&script.revisions[0]);
         let mut hello = json!({
             "protocolVersion": revision,
             "capabilities": script.declared(),

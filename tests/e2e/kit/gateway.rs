@@ -67,20 +67,14 @@ impl From<&StdioServer> for Entry {
 impl From<Server<Http>> for Entry {
     fn from(server: Server<Http>) -> Self {
         let server = server.start();
-        Entry {
-            json: server.entry(),
-            keeps: Some(Box::new(server)),
-        }
+        Entry { json: server.entry(), keeps: Some(Box::new(server)) }
     }
 }
 
 impl From<Server<Pipe>> for Entry {
     fn from(server: Server<Pipe>) -> Self {
         let server = server.start();
-        Entry {
-            json: server.entry(),
-            keeps: Some(Box::new(server)),
-        }
+        Entry { json: server.entry(), keeps: Some(Box::new(server)) }
     }
 }
 
@@ -109,11 +103,7 @@ pub fn gateway() -> Plan {
         "mcpServers": {},
         "portcullis": {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}},
     });
-    Plan {
-        document,
-        environment: Vec::new(),
-        keeps: Vec::new(),
-    }
+    Plan { document, environment: Vec::new(), keeps: Vec::new() }
 }
 
 impl Plan {
@@ -157,9 +147,7 @@ impl Plan {
     /// Starts it where it is to refuse, and waits for its end.
     pub async fn refused(self) -> (ExitStatus, String) {
         let mut gateway = self.spawn().await;
-        let status = soon("the gateway refuses to start", gateway.child.wait())
-            .await
-            .unwrap();
+        let status = soon("the gateway refuses to start", gateway.child.wait()).await.unwrap();
         (status, gateway.log())
     }
 
@@ -168,32 +156,14 @@ impl Plan {
         let file = folder.path().join("portcullis.json");
         std::fs::write(&file, serde_json::to_vec_pretty(&self.document).unwrap()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
-        command
-            .args(["serve", "-c"])
-            .arg(&file)
-            .current_dir(folder.path());
-        command
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", folder.path());
-        command
-            .envs(self.environment)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(["serve", "-c"]).arg(&file).current_dir(folder.path());
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.path());
+        command.envs(self.environment).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own, so that a Ctrl-C at the terminal does not reach it twice.
         let mut child = command.process_group(0).kill_on_drop(true).spawn().unwrap();
         let (log, bell) = (Arc::new(Mutex::new(Log::default())), Bell::new());
-        tokio::spawn(read(
-            child.stderr.take().unwrap(),
-            Arc::clone(&log),
-            bell.clone(),
-        ));
-        tokio::spawn(read(
-            child.stdout.take().unwrap(),
-            Arc::clone(&log),
-            bell.clone(),
-        ));
+        tokio::spawn(read(child.stderr.take().unwrap(), Arc::clone(&log), bell.clone()));
+        tokio::spawn(read(child.stdout.take().unwrap(), Arc::clone(&log), bell.clone()));
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         let pid = child.id().unwrap();
         Gateway {
@@ -218,10 +188,7 @@ struct Log {
 impl Log {
     /// The address of the listener of this shore, once it was logged.
     fn address_of(&self, shore: &str) -> Option<SocketAddr> {
-        let lines = self
-            .lines
-            .iter()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines = self.lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let mut open = lines.filter(|line| {
             field(line, "message") == Some("listening") && field(line, "shore") == Some(shore)
         });
@@ -231,9 +198,7 @@ impl Log {
 
 /// A field of a log line, wherever the format puts it.
 fn field<'a>(line: &'a Value, name: &str) -> Option<&'a str> {
-    line[name]
-        .as_str()
-        .or_else(|| line["fields"][name].as_str())
+    line[name].as_str().or_else(|| line["fields"][name].as_str())
 }
 
 async fn read(from: impl AsyncRead + Unpin, log: Arc<Mutex<Log>>, bell: Bell) {
@@ -314,11 +279,7 @@ impl Gateway {
     }
 
     /// Waits until the metrics are as wanted.
-    pub async fn metrics_until(
-        &self,
-        what: &str,
-        mut wanted: impl FnMut(&Metrics) -> bool,
-    ) -> Metrics {
+    pub async fn metrics_until(&self, what: &str, mut wanted: impl FnMut(&Metrics) -> bool) -> Metrics {
         soon(what, async {
             let mut turn = tokio::time::interval(Duration::from_millis(50));
             loop {
@@ -345,15 +306,7 @@ impl Gateway {
 
     /// Waits until a line of the log is as wanted.
     pub async fn logged(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
-        let found = || {
-            self.log
-                .lock()
-                .unwrap()
-                .lines
-                .iter()
-                .find(|line| wanted(line))
-                .cloned()
-        };
+        let found = || self.log.lock().unwrap().lines.iter().find(|line| wanted(line)).cloned();
         self.bell.until(SOON, what, found).await
     }
 
@@ -365,9 +318,7 @@ impl Gateway {
 
     /// Waits for its end.
     pub async fn exit(&mut self, limit: Duration) -> ExitStatus {
-        within(limit, "the end of the gateway", self.child.wait())
-            .await
-            .unwrap()
+        within(limit, "the end of the gateway", self.child.wait()).await.unwrap()
     }
 
     /// Asks it to end and waits until it has.

@@ -31,24 +31,11 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let (head, body) = request.into_parts();
-    let body = body
-        .collect()
-        .await
-        .map(|body| body.to_bytes())
-        .unwrap_or_default();
-    let mut seen = Seen::new(
-        head.method.as_str(),
-        String::from_utf8_lossy(&body).into_owned(),
-    );
-    seen.path = head
-        .uri
-        .path_and_query()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    seen.session = head
-        .headers
-        .get("mcp-session-id")
-        .map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let mut seen = Seen::new(head.method.as_str(), String::from_utf8_lossy(&body).into_owned());
+    seen.path = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    seen.session =
+        head.headers.get("mcp-session-id").map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
     seen.headers = head.headers;
     seen.connection = connection;
     shared.peer.record(seen.clone());
@@ -89,10 +76,7 @@ async fn post(shared: &Arc<Shared>, mut seen: Seen) -> Response<Body> {
     }
     if !asked {
         shared.peer.hear(&seen);
-        let special = seen
-            .method
-            .as_ref()
-            .and_then(|method| shared.peer.script().on.get(method).cloned());
+        let special = seen.method.as_ref().and_then(|method| shared.peer.script().on.get(method).cloned());
         if special.is_none() {
             return plain(202, Bytes::new());
         }
@@ -105,9 +89,7 @@ async fn post(shared: &Arc<Shared>, mut seen: Seen) -> Response<Body> {
         let _gone = out.send(Out::Last(reply)).await;
     });
     match heard.recv().await {
-        Some(Out::Last(reply)) if !shared.settings.events => {
-            render(shared, &seen, reply, issued).await
-        }
+        Some(Out::Last(reply)) if !shared.settings.events => render(shared, &seen, reply, issued).await,
         Some(first) => streamed(shared, seen, first, heard, issued),
         None => refuse(&seen, 500, "The script gave no answer"),
     }
@@ -115,19 +97,13 @@ async fn post(shared: &Arc<Shared>, mut seen: Seen) -> Response<Body> {
 
 fn fresh_id(shared: &Shared) -> String {
     let count = shared.issued.fetch_add(1, Ordering::SeqCst) + 1;
-    format!(
-        "{}-session-{count}-{:016x}",
-        shared.peer.script().name,
-        rand_bits()
-    )
+    format!("{}-session-{count}-{:016x}", shared.peer.script().name, rand_bits())
 }
 
 /// Bits that differ from run to run, from the standard hasher's seed.
 fn rand_bits() -> u64 {
     use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new()
-        .build_hasher()
-        .finish()
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
 /// An event stream that begins with `first` and goes on with what the handler says.
@@ -152,16 +128,12 @@ fn streamed(
                 Out::Last(reply) => reply,
             };
             let last = match reply {
-                Reply::Result(result) => Ok(text::event(&text::response(
-                    seen.id.as_deref().unwrap_or("null"),
-                    &result,
-                ))
-                .into()),
-                Reply::Error(error) => Ok(text::event(&text::failure(
-                    seen.id.as_deref().unwrap_or("null"),
-                    &error,
-                ))
-                .into()),
+                Reply::Result(result) => {
+                    Ok(text::event(&text::response(seen.id.as_deref().unwrap_or("null"), &result)).into())
+                }
+                Reply::Error(error) => {
+                    Ok(text::event(&text::failure(seen.id.as_deref().unwrap_or("null"), &error)).into())
+                }
                 Reply::Done => return None,
                 Reply::Hang => std::future::pending().await,
                 Reply::Bytes(bytes) => Ok(bytes),
@@ -173,9 +145,8 @@ fn streamed(
             Some((last.map(Frame::data), (None, None)))
         }
     });
-    let mut response = Response::builder()
-        .header("content-type", "text/event-stream")
-        .header("cache-control", "no-cache");
+    let mut response =
+        Response::builder().header("content-type", "text/event-stream").header("cache-control", "no-cache");
     if let Some(id) = issued {
         response = response.header("mcp-session-id", id);
     }
@@ -183,12 +154,7 @@ fn streamed(
 }
 
 /// A whole response for a reply.
-async fn render(
-    shared: &Shared,
-    seen: &Seen,
-    reply: Reply,
-    issued: Option<String>,
-) -> Response<Body> {
+async fn render(shared: &Shared, seen: &Seen, reply: Reply, issued: Option<String>) -> Response<Body> {
     let id = seen.id.as_deref().unwrap_or("null");
     let mut response = match reply {
         Reply::Result(result) => plain(200, text::response(id, &result).into()),
@@ -203,9 +169,7 @@ async fn render(
         }
     };
     if let Some(id) = issued {
-        response
-            .headers_mut()
-            .insert("mcp-session-id", id.parse().unwrap());
+        response.headers_mut().insert("mcp-session-id", id.parse().unwrap());
     }
     response
 }
@@ -218,9 +182,7 @@ fn end_badly(shared: &Shared, seen: &Seen, reply: &Reply) {
     };
     match reply {
         Reply::Bytes(bytes) => (&link.socket).write_all(bytes).unwrap(),
-        Reply::Reset => SockRef::from(&link.socket)
-            .set_linger(Some(Duration::ZERO))
-            .unwrap(),
+        Reply::Reset => SockRef::from(&link.socket).set_linger(Some(Duration::ZERO)).unwrap(),
         Reply::Cut => {}
         other => panic!("no HTTP answer: {other:?}"),
     }
@@ -238,18 +200,11 @@ fn rendered(page: Page) -> Response<Body> {
     }
     if page.end == End::Clean && page.pieces.len() < 2 {
         let whole = page.pieces.into_iter().next().unwrap_or_default();
-        return response
-            .body(
-                Full::new(whole)
-                    .map_err(|never| match never {})
-                    .boxed_unsync(),
-            )
-            .unwrap();
+        return response.body(Full::new(whole).map_err(|never| match never {}).boxed_unsync()).unwrap();
     }
     let (pace, end) = (page.pace, page.end);
-    let pieces = stream::unfold(
-        (page.pieces.into_iter(), end, true),
-        move |(mut left, end, first)| async move {
+    let pieces =
+        stream::unfold((page.pieces.into_iter(), end, true), move |(mut left, end, first)| async move {
             if !first {
                 tokio::time::sleep(pace).await;
             }
@@ -266,17 +221,14 @@ fn rendered(page: Page) -> Response<Body> {
                 },
             };
             Some((piece.map(Frame::data), (left, end, false)))
-        },
-    );
+        });
     response.body(flowing(pieces)).unwrap()
 }
 
 async fn get(shared: &Arc<Shared>, seen: Seen) -> Response<Body> {
     if shared.settings.streamless {
         let mut response = plain(405, Bytes::new());
-        response
-            .headers_mut()
-            .insert("allow", "POST, DELETE".parse().unwrap());
+        response.headers_mut().insert("allow", "POST, DELETE".parse().unwrap());
         return response;
     }
     if shared.peer.session(seen.session.as_deref()).is_none() && !shared.settings.sessionless {
@@ -285,18 +237,14 @@ async fn get(shared: &Arc<Shared>, seen: Seen) -> Response<Body> {
     let (out, heard) = mpsc::unbounded_channel();
     // The first bytes go out at once, so that the head does too.
     out.send(Bytes::from_static(b": open\n\n")).unwrap();
-    shared.streams.lock().unwrap().push(Stream {
-        session: seen.session,
-        out,
-    });
+    shared.streams.lock().unwrap().push(Stream { session: seen.session, out });
     shared.peer.bell.ring();
     let pieces = stream::unfold(heard, |mut heard| async move {
         let bytes = heard.recv().await?;
         Some((Ok(Frame::data(bytes)), heard))
     });
-    let response = Response::builder()
-        .header("content-type", "text/event-stream")
-        .header("cache-control", "no-cache");
+    let response =
+        Response::builder().header("content-type", "text/event-stream").header("cache-control", "no-cache");
     response.body(flowing(pieces)).unwrap()
 }
 
@@ -304,34 +252,21 @@ fn delete(shared: &Shared, seen: &Seen) -> Reply {
     let Some(id) = &seen.session else {
         return Reply::status(400);
     };
-    shared
-        .streams
-        .lock()
-        .unwrap()
-        .retain(|stream| stream.session.as_ref() != Some(id));
+    shared.streams.lock().unwrap().retain(|stream| stream.session.as_ref() != Some(id));
     let known = shared.peer.end_session(id);
     Reply::status(if known { 200 } else { 404 })
 }
 
 fn refuse(seen: &Seen, status: u16, why: &str) -> Response<Body> {
     let error = json!({"code": -32600, "message": why}).to_string();
-    plain(
-        status,
-        text::failure(seen.id.as_deref().unwrap_or("null"), &error).into(),
-    )
+    plain(status, text::failure(seen.id.as_deref().unwrap_or("null"), &error).into())
 }
 
 fn plain(status: u16, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(
-        Full::new(body.clone())
-            .map_err(|never| match never {})
-            .boxed_unsync(),
-    );
+    let mut response = Response::new(Full::new(body.clone()).map_err(|never| match never {}).boxed_unsync());
     *response.status_mut() = StatusCode::from_u16(status).unwrap();
     if !body.is_empty() {
-        response
-            .headers_mut()
-            .insert("content-type", "application/json".parse().unwrap());
+        response.headers_mut().insert("content-type", "application/json".parse().unwrap());
     }
     response
 }

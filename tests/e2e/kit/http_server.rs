@@ -108,12 +108,8 @@ impl HttpServer {
             issued: AtomicU64::new(0),
             connections: AtomicU64::new(0),
         });
-        let server = HttpServer {
-            shared,
-            address,
-            accepting: Mutex::default(),
-            reserved: Mutex::new(Some(socket)),
-        };
+        let server =
+            HttpServer { shared, address, accepting: Mutex::default(), reserved: Mutex::new(Some(socket)) };
         server.start_again();
         server
     }
@@ -190,28 +186,20 @@ impl HttpServer {
 
     /// Waits until `count` GET streams are open.
     pub async fn wait_for_streams(&self, count: usize) {
-        self.until(format!("{count} GET streams at the server"), || {
-            (self.streams() >= count).then_some(())
-        })
-        .await;
+        self.until(format!("{count} GET streams at the server"), || (self.streams() >= count).then_some(()))
+            .await;
     }
 
     /// Sends a notification on every open GET stream; tells on how many.
     pub fn push(&self, method: &str, params: Value) -> usize {
-        self.push_bytes(text::event(&text::notification(
-            method,
-            &params.to_string(),
-        )))
+        self.push_bytes(text::event(&text::notification(method, &params.to_string())))
     }
 
     /// Sends bytes on every open GET stream.
     pub fn push_bytes(&self, bytes: impl Into<Bytes>) -> usize {
         let bytes = bytes.into();
         let streams = self.shared.streams.lock().unwrap();
-        streams
-            .iter()
-            .filter(|stream| stream.out.send(bytes.clone()).is_ok())
-            .count()
+        streams.iter().filter(|stream| stream.out.send(bytes.clone()).is_ok()).count()
     }
 
     /// Ends every GET stream in order.
@@ -250,16 +238,9 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let connection = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
     let end = CancellationToken::new();
     let socket = SockRef::from(&stream).try_clone().unwrap().into();
-    shared.links.lock().unwrap().insert(
-        connection,
-        Link {
-            socket,
-            end: end.clone(),
-        },
-    );
+    shared.links.lock().unwrap().insert(connection, Link { socket, end: end.clone() });
     let answers = service_fn(|request| answer(Arc::clone(&shared), connection, request));
-    let talk =
-        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answers);
+    let talk = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answers);
     tokio::select! {
         // Peers that leave in the middle are part of the tests.
         _ended = talk => {}

@@ -53,8 +53,7 @@ impl Letter {
     }
 
     pub fn without(mut self, name: &str) -> Self {
-        self.headers
-            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self
     }
 
@@ -84,16 +83,12 @@ impl Letter {
     pub async fn send(self) -> Answer {
         let what = format!("an answer to {} {}", self.verb, self.path);
         let patience = self.patience;
-        within(patience, &what, self.try_send())
-            .await
-            .unwrap_or_else(|why| panic!("no {what}: {why}"))
+        within(patience, &what, self.try_send()).await.unwrap_or_else(|why| panic!("no {what}: {why}"))
     }
 
     /// As [`Letter::send`], but a connection that is refused or ends early is an outcome.
     pub async fn try_send(self) -> Result<Answer, String> {
-        let stream = TcpStream::connect(self.address)
-            .await
-            .map_err(|why| why.to_string())?;
+        let stream = TcpStream::connect(self.address).await.map_err(|why| why.to_string())?;
         stream.set_nodelay(true).unwrap();
         let socket: std::net::TcpStream = SockRef::from(&stream).try_clone().unwrap().into();
         let mut request = Request::builder().method(self.verb.as_str());
@@ -104,31 +99,20 @@ impl Letter {
         }
         let body = Full::new(self.body);
         let (response, connection) = if self.second {
-            let request = request
-                .uri(format!("http://{}{}", self.address, self.path))
-                .body(body)
-                .unwrap();
+            let request = request.uri(format!("http://{}{}", self.address, self.path)).body(body).unwrap();
             let io = TokioIo::new(stream);
-            let (mut sender, connection) =
-                hyper::client::conn::http2::handshake(TokioExecutor::new(), io)
-                    .await
-                    .map_err(|why| why.to_string())?;
+            let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io)
+                .await
+                .map_err(|why| why.to_string())?;
             let connection = tokio::spawn(async { drop(connection.await) });
-            (
-                sender.send_request(request).await,
-                connection.abort_handle(),
-            )
+            (sender.send_request(request).await, connection.abort_handle())
         } else {
             let request = request.uri(&self.path).body(body).unwrap();
-            let (mut sender, connection) =
-                hyper::client::conn::http1::handshake(TokioIo::new(stream))
-                    .await
-                    .map_err(|why| why.to_string())?;
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+                .await
+                .map_err(|why| why.to_string())?;
             let connection = tokio::spawn(async { drop(connection.await) });
-            (
-                sender.send_request(request).await,
-                connection.abort_handle(),
-            )
+            (sender.send_request(request).await, connection.abort_handle())
         };
         let (head, body) = response.map_err(|why| format!("{why:?}"))?.into_parts();
         Ok(Answer {
@@ -163,8 +147,7 @@ impl Answer {
 
     /// True for an event stream.
     pub fn is_stream(&self) -> bool {
-        self.header("content-type")
-            .is_some_and(|kind| kind.starts_with("text/event-stream"))
+        self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
     }
 
     /// Waits longer, or less long, for what is still to come.
@@ -190,11 +173,7 @@ impl Answer {
     /// The whole body, or what is left of it.
     pub async fn bytes(&mut self) -> Vec<u8> {
         let mut whole = Vec::new();
-        while let Some(piece) = self
-            .piece()
-            .await
-            .unwrap_or_else(|why| panic!("a body is cut: {why}"))
-        {
+        while let Some(piece) = self.piece().await.unwrap_or_else(|why| panic!("a body is cut: {why}")) {
             whole.extend(piece);
         }
         whole
@@ -214,10 +193,7 @@ impl Answer {
             if let Some(event) = self.blocks.next() {
                 return Some(event);
             }
-            let piece = self
-                .piece()
-                .await
-                .unwrap_or_else(|why| panic!("an event stream is cut: {why}"))?;
+            let piece = self.piece().await.unwrap_or_else(|why| panic!("an event stream is cut: {why}"))?;
             self.blocks.feed(&piece);
         }
     }
@@ -234,9 +210,7 @@ impl Answer {
     /// Ends the connection with a reset.
     pub fn reset(mut self) {
         let socket = self.socket.take().unwrap();
-        SockRef::from(&socket)
-            .set_linger(Some(Duration::ZERO))
-            .unwrap();
+        SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
     }
 }
 

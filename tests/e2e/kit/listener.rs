@@ -45,12 +45,7 @@ impl Listener {
             sink.lock().unwrap().ended = true;
             ring.ring();
         });
-        Listener {
-            headers,
-            heard,
-            bell,
-            reading: reading.abort_handle(),
-        }
+        Listener { headers, heard, bell, reading: reading.abort_handle() }
     }
 
     /// The messages so far.
@@ -60,10 +55,7 @@ impl Listener {
 
     /// The messages of one method.
     pub fn heard(&self, method: &str) -> Vec<Value> {
-        self.messages()
-            .into_iter()
-            .filter(|message| message["method"] == method)
-            .collect()
+        self.messages().into_iter().filter(|message| message["method"] == method).collect()
     }
 
     /// Comments and events without data.
@@ -78,11 +70,7 @@ impl Listener {
     /// Waits until `count` messages of a method came.
     pub async fn wait_for(&self, method: &str, count: usize) -> Vec<Value> {
         let what = format!("{count} × {method} on a GET stream");
-        self.bell
-            .until(SOON, what, || {
-                Some(self.heard(method)).filter(|heard| heard.len() >= count)
-            })
-            .await
+        self.bell.until(SOON, what, || Some(self.heard(method)).filter(|heard| heard.len() >= count)).await
     }
 
     /// Waits for the first bytes.
@@ -93,11 +81,7 @@ impl Listener {
 
     /// Waits until the other side ends the stream in order.
     pub async fn wait_for_end(&self) {
-        self.bell
-            .until(SOON, "the end of a GET stream", || {
-                self.ended().then_some(())
-            })
-            .await;
+        self.bell.until(SOON, "the end of a GET stream", || self.ended().then_some(())).await;
     }
 }
 

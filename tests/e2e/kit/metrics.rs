@@ -19,24 +19,14 @@ pub struct Metrics {
 
 impl Metrics {
     pub fn read(page: &str) -> Self {
-        let lines = page
-            .lines()
-            .filter(|line| !line.is_empty() && !line.starts_with('#'));
-        Metrics {
-            series: lines.map(series).collect(),
-            bytes: page.len(),
-        }
+        let lines = page.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        Metrics { series: lines.map(series).collect(), bytes: page.len() }
     }
 
     /// The sum of the series of this name that carry all these labels.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let carries = |series: &&Series| {
-            labels.iter().all(|(label, value)| {
-                series
-                    .labels
-                    .get(*label)
-                    .is_some_and(|known| known == value)
-            })
+            labels.iter().all(|(label, value)| series.labels.get(*label).is_some_and(|known| known == value))
         };
         self.series
             .iter()
@@ -49,9 +39,8 @@ impl Metrics {
     /// The values that a label takes in the series of this name.
     pub fn values(&self, name: &str, label: &str) -> Vec<String> {
         let of_name = self.series.iter().filter(|series| series.name == name);
-        let mut values: Vec<String> = of_name
-            .filter_map(|series| series.labels.get(label).cloned())
-            .collect();
+        let mut values: Vec<String> =
+            of_name.filter_map(|series| series.labels.get(label).cloned()).collect();
         values.sort();
         values.dedup();
         values
@@ -59,34 +48,15 @@ impl Metrics {
 }
 
 fn series(line: &str) -> Series {
-    let (head, value) = line
-        .rsplit_once(' ')
-        .unwrap_or_else(|| panic!("a metrics line {line:?}"));
-    let value = value
-        .parse()
-        .unwrap_or_else(|_| panic!("a metrics value in {line:?}"));
+    let (head, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("a metrics line {line:?}"));
+    let value = value.parse().unwrap_or_else(|_| panic!("a metrics value in {line:?}"));
     let Some((name, rest)) = head.split_once('{') else {
-        return Series {
-            name: head.into(),
-            labels: BTreeMap::new(),
-            value,
-        };
+        return Series { name: head.into(), labels: BTreeMap::new(), value };
     };
-    let labels = rest
-        .strip_suffix('}')
-        .unwrap_or_else(|| panic!("the labels of {line:?}"));
-    let labels = labels
-        .split("\",")
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| {
-            let (label, value) = pair
-                .split_once("=\"")
-                .unwrap_or_else(|| panic!("a label of {line:?}"));
-            (label.to_owned(), value.trim_end_matches('"').to_owned())
-        });
-    Series {
-        name: name.into(),
-        labels: labels.collect(),
-        value,
-    }
+    let labels = rest.strip_suffix('}').unwrap_or_else(|| panic!("the labels of {line:?}"));
+    let labels = labels.split("\",").filter(|pair| !pair.is_empty()).map(|pair| {
+        let (label, value) = pair.split_once("=\"").unwrap_or_else(|| panic!("a label of {line:?}"));
+        (label.to_owned(), value.trim_end_matches('"').to_owned())
+    });
+    Series { name: name.into(), labels: labels.collect(), value }
 }

@@ -73,9 +73,7 @@ impl Outcome {
 
     /// The text of the first content block.
     pub fn said(&self) -> &str {
-        self.result()["content"][0]["text"]
-            .as_str()
-            .unwrap_or_else(|| panic!("no text: {self:?}"))
+        self.result()["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {self:?}"))
     }
 
     /// The error; anything else ends the test.
@@ -86,16 +84,12 @@ impl Outcome {
     }
 
     pub fn code(&self) -> i64 {
-        self.error()["code"]
-            .as_i64()
-            .unwrap_or_else(|| panic!("no code: {self:?}"))
+        self.error()["code"].as_i64().unwrap_or_else(|| panic!("no code: {self:?}"))
     }
 
     /// The gateway's own reason in an error.
     pub fn reason(&self) -> &str {
-        self.error()["data"]["reason"]
-            .as_str()
-            .unwrap_or_else(|| panic!("no reason: {self:?}"))
+        self.error()["data"]["reason"].as_str().unwrap_or_else(|| panic!("no reason: {self:?}"))
     }
 
     pub fn is_result(&self) -> bool {

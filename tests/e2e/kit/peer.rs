@@ -23,6 +23,9 @@ pub struct Peer {
     /// Session ids that ended by the peer's wish: DELETE, or end of input.
     ended: Mutex<Vec<String>>,
     running: Mutex<HashMap<(Option<String>, String), watch::Sender<bool>>>,
+    /// What handlers wrote down.
+    notes: Mutex<Vec<String>>,
+    gate: watch::Sender<bool>,
     pub(super) bell: Bell,
 }
 
@@ -34,6 +37,8 @@ impl Peer {
             sessions: Mutex::default(),
             ended: Mutex::default(),
             running: Mutex::default(),
+            notes: Mutex::default(),
+            gate: watch::Sender::new(false),
             bell: Bell::new(),
         })
     }
@@ -56,27 +61,18 @@ impl Peer {
 
     /// The messages of one method.
     pub fn seen(&self, method: &str) -> Vec<Seen> {
-        self.received()
-            .into_iter()
-            .filter(|seen| seen.method.as_deref() == Some(method))
-            .collect()
+        self.received().into_iter().filter(|seen| seen.method.as_deref() == Some(method)).collect()
     }
 
     /// The requests of one HTTP verb.
     pub fn verbs(&self, verb: &str) -> Vec<Seen> {
-        self.received()
-            .into_iter()
-            .filter(|seen| seen.verb == verb)
-            .collect()
+        self.received().into_iter().filter(|seen| seen.verb == verb).collect()
     }
 
     /// Waits until `count` messages of a method came, and gives them.
     pub async fn wait_for(&self, method: &str, count: usize) -> Vec<Seen> {
         let what = format!("{count} × {method} at the server");
-        self.until(what, || {
-            Some(self.seen(method)).filter(|seen| seen.len() >= count)
-        })
-        .await
+        self.until(what, || Some(self.seen(method)).filter(|seen| seen.len() >= count)).await
     }
 
     /// Waits for anything about this server.
@@ -84,20 +80,40 @@ impl Peer {
         self.bell.until(SOON, what, look).await
     }
 
+    /// Writes something down for the test.
+    pub fn note(&self, what: &str) {
+        self.notes.lock().unwrap().push(what.into());
+        self.bell.ring();
+    }
+
+    /// What handlers wrote down, in order.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap().clone()
+    }
+
+    /// Waits until a handler wrote this down.
+    pub async fn wait_for_note(&self, what: &str) {
+        let found = || self.notes().iter().any(|note| note == what).then_some(());
+        self.until(format!("the note {what:?}"), found).await;
+    }
+
+    /// Lets every handler go on that waits in [`Exchange::released`], now and from now on.
+    pub fn release(&self) {
+        self.gate.send_replace(true);
+    }
+
+    pub(super) async fn released(&self) {
+        // The sender lives as long as this peer.
+        let mut gate = self.gate.subscribe();
+        let _open = gate.wait_for(|open| *open).await;
+    }
+
     // Its sessions.
 
     pub(super) fn open_session(&self, id: String, hello: Value) -> Arc<Session> {
         let revision = hello["protocolVersion"].as_str().unwrap_or_default().into();
-        let session = Arc::new(Session {
-            id: id.clone(),
-            revision,
-            hello,
-            counter: AtomicI64::new(0),
-        });
-        self.sessions
-            .lock()
-            .unwrap()
-            .insert(id, Arc::clone(&session));
+        let session = Arc::new(Session { id: id.clone(), revision, hello, counter: AtomicI64::new(0) });
+        self.sessions.lock().unwrap().insert(id, Arc::clone(&session));
         self.bell.ring();
         session
     }
@@ -136,9 +152,7 @@ impl Peer {
     }
 
     pub fn remove_tool(&self, name: &str) {
-        self.script()
-            .tools
-            .retain(|text| text::string(text, &["name"]).as_deref() != Some(name));
+        self.script().tools.retain(|text| text::string(text, &["name"]).as_deref() != Some(name));
     }
 
     /// Replaces what is done with a method.
@@ -171,12 +185,7 @@ impl Peer {
         let Some(id) = seen.member(&["params", "requestId"]) else {
             return;
         };
-        if let Some(cancel) = self
-            .running
-            .lock()
-            .unwrap()
-            .get(&(seen.session.clone(), id.into()))
-        {
+        if let Some(cancel) = self.running.lock().unwrap().get(&(seen.session.clone(), id.into())) {
             cancel.send_replace(true);
         }
     }
@@ -191,13 +200,7 @@ impl Peer {
         let key = (seen.session.clone(), seen.id.clone().unwrap_or_default());
         let (sender, cancel) = watch::channel(false);
         self.running.lock().unwrap().insert(key.clone(), sender);
-        let exchange = Exchange {
-            peer: Arc::clone(&self),
-            seen,
-            session,
-            outlet,
-            cancel,
-        };
+        let exchange = Exchange { peer: Arc::clone(&self), seen, session, outlet, cancel };
         let reply = self.act(exchange).await;
         self.running.lock().unwrap().remove(&key);
         reply
@@ -230,11 +233,8 @@ impl Peer {
         if let Some(act) = special {
             return act(exchange).await;
         }
-        let known = self
-            .script()
-            .tools
-            .iter()
-            .any(|text| text::string(text, &["name"]).as_ref() == Some(&name));
+        let known =
+            self.script().tools.iter().any(|text| text::string(text, &["name"]).as_ref() == Some(&name));
         if !known {
             return Reply::error(-32602, &format!("Unknown tool: {name}"));
         }
@@ -242,24 +242,17 @@ impl Peer {
             "" => "{}",
             arguments => arguments,
         };
-        Reply::raw(format!(
-            r#"{{"content":[],"structuredContent":{arguments}}}"#
-        ))
+        Reply::raw(format!(r#"{{"content":[],"structuredContent":{arguments}}}"#))
     }
 
     fn read(&self, exchange: &Exchange) -> Reply {
         let uri = exchange.params()["uri"].clone();
         let name = self.script().name.clone();
-        let known = self
-            .script()
-            .resources
-            .iter()
-            .any(|text| text::tree(text)["uri"] == uri)
+        let known = self.script().resources.iter().any(|text| text::tree(text)["uri"] == uri)
             || !self.script().templates.is_empty();
         if !known {
             return Reply::raw_error(
-                json!({"code": -32002, "message": "Resource not found", "data": {"uri": uri}})
-                    .to_string(),
+                json!({"code": -32002, "message": "Resource not found", "data": {"uri": uri}}).to_string(),
             );
         }
         let text = format!("{name} reads {}", uri.as_str().unwrap_or_default());
@@ -268,19 +261,11 @@ impl Peer {
 
     fn prompt(&self, exchange: &Exchange) -> Reply {
         let params = exchange.params();
-        let known = self
-            .script()
-            .prompts
-            .iter()
-            .any(|text| text::tree(text)["name"] == params["name"]);
+        let known = self.script().prompts.iter().any(|text| text::tree(text)["name"] == params["name"]);
         if !known {
             return Reply::error(-32602, "Unknown prompt");
         }
-        let text = format!(
-            "{} of {}",
-            params["name"].as_str().unwrap_or_default(),
-            self.script().name
-        );
+        let text = format!("{} of {}", params["name"].as_str().unwrap_or_default(), self.script().name);
         json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}).into()
     }
 }

@@ -42,12 +42,7 @@ pub fn stat(pid: u32) -> Option<Stat> {
     let state = fields.next()?.chars().next()?;
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
-    Some(Stat {
-        pid,
-        parent,
-        state,
-        group,
-    })
+    Some(Stat { pid, parent, state, group })
 }
 
 /// Every descendant of a process, zombies included.
@@ -71,23 +66,13 @@ pub fn descendants(of: u32) -> Vec<Stat> {
 
 /// How many descriptors a process has open; `None` where this user may not see them.
 pub fn descriptors(pid: u32) -> Option<usize> {
-    std::fs::read_dir(format!("/proc/{pid}/fd"))
-        .ok()
-        .map(Iterator::count)
+    std::fs::read_dir(format!("/proc/{pid}/fd")).ok().map(Iterator::count)
 }
 
 /// Resident memory in bytes.
 pub fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap_or("0");
-    let kilobytes: u64 = line
-        .trim()
-        .trim_end_matches("kB")
-        .trim()
-        .parse()
-        .unwrap_or(0);
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");
+    let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().unwrap_or(0);
     kilobytes * 1024
 }

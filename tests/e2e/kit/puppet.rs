@@ -54,11 +54,7 @@ pub struct Arrival {
 /// The shell words that become a puppet: `sh -c WORDS program stage`. Standard output is kept
 /// for the puppet as descriptor 3, because the test harness writes to the first.
 pub fn words(stubborn: bool) -> String {
-    let ears = if stubborn {
-        "trap '' TERM INT HUP; "
-    } else {
-        ""
-    };
+    let ears = if stubborn { "trap '' TERM INT HUP; " } else { "" };
     format!(
         r#"{ears}{STAGE}="$1" exec "$0" --exact kit::puppet::plays_when_a_stage_is_named --nocapture --test-threads=1 3>&1 >/dev/null"#
     )
@@ -108,10 +104,7 @@ fn play(stage: &str) -> io::Result<()> {
             STDERR => io::stderr().write_all(&bytes)?,
             CLOSE => output = None,
             EXIT => exit(i32::from(bytes[0])),
-            KILL => rustix::process::kill_process(
-                rustix::process::getpid(),
-                rustix::process::Signal::KILL,
-            )?,
+            KILL => rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?,
             START_NEAR | START_FAR => {
                 let mut sleep = Command::new("sleep");
                 sleep.arg("600").stdin(Stdio::null()).stdout(Stdio::null());
@@ -164,14 +157,7 @@ impl Strings {
     /// The strings of a puppet that has just connected, and the commands to hand on to it.
     pub(super) fn new(arrival: Arrival, gone: watch::Receiver<bool>) -> (Self, Commands) {
         let (commands, heard) = mpsc::unbounded_channel();
-        (
-            Strings {
-                arrival: Arc::new(arrival),
-                commands,
-                gone,
-            },
-            heard,
-        )
+        (Strings { arrival: Arc::new(arrival), commands, gone }, heard)
     }
 
     pub fn pid(&self) -> u32 {
@@ -212,14 +198,7 @@ impl Strings {
 
     /// Starts a sleeping process.
     pub(super) fn start(&self, place: Place) {
-        self.tell(
-            if place == Place::Far {
-                START_FAR
-            } else {
-                START_NEAR
-            },
-            Bytes::new(),
-        );
+        self.tell(if place == Place::Far { START_FAR } else { START_NEAR }, Bytes::new());
     }
 
     pub fn is_gone(&self) -> bool {

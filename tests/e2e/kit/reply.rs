@@ -99,20 +99,12 @@ pub enum End {
 
 impl Page {
     pub fn new(status: u16) -> Self {
-        Page {
-            status,
-            headers: Vec::new(),
-            pieces: Vec::new(),
-            pace: Duration::ZERO,
-            end: End::Clean,
-        }
+        Page { status, headers: Vec::new(), pieces: Vec::new(), pace: Duration::ZERO, end: End::Clean }
     }
 
     /// A 200 with a JSON body.
     pub fn json(body: impl Into<Bytes>) -> Self {
-        Page::new(200)
-            .header("content-type", "application/json")
-            .piece(body)
+        Page::new(200).header("content-type", "application/json").piece(body)
     }
 
     /// A 200 with an event stream.
@@ -132,8 +124,7 @@ impl Page {
 
     /// The bytes one at a time, each in a segment of its own.
     pub fn trickle(mut self, bytes: &[u8]) -> Self {
-        self.pieces
-            .extend(bytes.iter().map(|byte| Bytes::copy_from_slice(&[*byte])));
+        self.pieces.extend(bytes.iter().map(|byte| Bytes::copy_from_slice(&[*byte])));
         self
     }
 

@@ -21,8 +21,7 @@ pub const REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "202
 pub const NEWEST: &str = REVISIONS[0];
 
 /// What a server does with a request.
-pub type Handler =
-    Arc<dyn Fn(Exchange) -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
+pub type Handler = Arc<dyn Fn(Exchange) -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
 
 /// What a server does with an HTTP request before anything else; `None` goes on as usual.
 pub type Guard = Arc<dyn Fn(&Seen) -> Option<Reply> + Send + Sync>;
@@ -99,14 +98,7 @@ pub fn stdio_server() -> Server<Pipe> {
 impl<T> Server<T> {
     fn new(transport: T) -> Self {
         let revisions = REVISIONS.map(String::from).to_vec();
-        Server {
-            script: Script {
-                name: "scripted".into(),
-                revisions,
-                ..Script::default()
-            },
-            transport,
-        }
+        Server { script: Script { name: "scripted".into(), revisions, ..Script::default() }, transport }
     }
 
     /// The name the server gives itself, and begins its session ids with.
@@ -117,10 +109,7 @@ impl<T> Server<T> {
 
     /// The revisions it speaks, the preferred one first.
     pub fn revisions(mut self, revisions: &[&str]) -> Self {
-        self.script.revisions = revisions
-            .iter()
-            .map(|revision| (*revision).into())
-            .collect();
+        self.script.revisions = revisions.iter().map(|revision| (*revision).into()).collect();
         self
     }
 

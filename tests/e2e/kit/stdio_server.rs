@@ -94,11 +94,7 @@ impl StdioServer {
                 children.spawn(attend(Arc::clone(&watched), stream));
             }
         });
-        StdioServer {
-            shared,
-            stage,
-            accepting: accepting.abort_handle(),
-        }
+        StdioServer { shared, stage, accepting: accepting.abort_handle() }
     }
 
     /// The command that becomes a child, and its arguments.
@@ -106,12 +102,7 @@ impl StdioServer {
         let program = std::env::current_exe().unwrap().display().to_string();
         (
             "sh".into(),
-            vec![
-                "-c".into(),
-                puppet::words(self.shared.settings.stubborn),
-                program,
-                self.stage.clone(),
-            ],
+            vec!["-c".into(), puppet::words(self.shared.settings.stubborn), program, self.stage.clone()],
         )
     }
 
@@ -133,24 +124,18 @@ impl StdioServer {
 
     /// The children that run.
     pub fn running(&self) -> Vec<Strings> {
-        self.children()
-            .into_iter()
-            .filter(|child| !child.is_gone())
-            .collect()
+        self.children().into_iter().filter(|child| !child.is_gone()).collect()
     }
 
     /// Waits until `count` children came, and gives them.
     pub async fn wait_for_children(&self, count: usize) -> Vec<Strings> {
-        self.until(format!("{count} children"), || {
-            Some(self.children()).filter(|come| come.len() >= count)
-        })
-        .await
+        self.until(format!("{count} children"), || Some(self.children()).filter(|come| come.len() >= count))
+            .await
     }
 
     /// Waits until no child runs.
     pub async fn wait_until_empty(&self) {
-        self.until("no child runs", || self.running().is_empty().then_some(()))
-            .await;
+        self.until("no child runs", || self.running().is_empty().then_some(())).await;
     }
 
     /// The pids of the children whose input was closed before they ended.
@@ -162,14 +147,7 @@ impl StdioServer {
     pub async fn grandchild(&self, of: &Strings, place: Place) -> u32 {
         let before = self.shared.grandchildren.lock().unwrap().len();
         of.start(place);
-        let found = || {
-            self.shared
-                .grandchildren
-                .lock()
-                .unwrap()
-                .get(before)
-                .copied()
-        };
+        let found = || self.shared.grandchildren.lock().unwrap().get(before).copied();
         self.bell.until(SOON, "a grandchild", found).await
     }
 }
@@ -213,11 +191,7 @@ async fn listen(shared: &Arc<Shared>, child: &Strings, ears: &mut OwnedReadHalf)
                 rest.extend(bytes);
                 while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = rest.drain(..=end).collect();
-                    handle(
-                        shared,
-                        child,
-                        String::from_utf8_lossy(&line[..end]).into_owned(),
-                    );
+                    handle(shared, child, String::from_utf8_lossy(&line[..end]).into_owned());
                 }
             }
             puppet::INPUT_ENDED => {
@@ -252,10 +226,7 @@ fn handle(shared: &Arc<Shared>, child: &Strings, line: String) {
     tokio::spawn(async move {
         let id = seen.id.clone().unwrap_or_default();
         let session = peer.session(Some(&pid));
-        let line = match peer
-            .answer(seen, session, Outlet::Stdio(child.clone()))
-            .await
-        {
+        let line = match peer.answer(seen, session, Outlet::Stdio(child.clone())).await {
             Reply::Result(result) => text::response(&id, &result),
             Reply::Error(error) => text::failure(&id, &error),
             Reply::Bytes(bytes) => return child.stdout(bytes),
