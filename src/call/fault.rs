@@ -93,6 +93,9 @@ pub enum Fault {
     /// The client cancelled, or its session ended; nobody reads this.
     #[error("cancelled")]
     Cancelled,
+    /// The gateway stops, and the grace period is over (F-098).
+    #[error("the gateway is shutting down")]
+    Stopping,
     /// A bug, or a machine without resources.
     #[error("internal error")]
     Internal,
@@ -163,7 +166,7 @@ impl Fault {
             | Self::Timeout { .. }
             | Self::Protocol { .. }
             | Self::OutcomeUnknown { .. } => Blame::Upstream,
-            Self::Exhausted { .. } | Self::Internal => Blame::Gateway,
+            Self::Exhausted { .. } | Self::Stopping | Self::Internal => Blame::Gateway,
         }
     }
 
@@ -173,12 +176,24 @@ impl Fault {
         matches!(self, Self::Unavailable { unsent: true, .. } | Self::Exhausted { .. })
     }
 
+    /// The name of the upstream that it concerns.
+    #[must_use]
+    pub fn upstream(&self) -> Option<&str> {
+        match self {
+            Self::Unavailable { upstream, .. }
+            | Self::Timeout { upstream, .. }
+            | Self::Protocol { upstream, .. }
+            | Self::OutcomeUnknown { upstream } => Some(upstream),
+            _ => None,
+        }
+    }
+
     /// How metrics count it.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Timeout { .. } => Outcome::Timeout,
-            Self::Cancelled => Outcome::Cancelled,
+            Self::Cancelled | Self::Stopping => Outcome::Cancelled,
             Self::Exhausted { .. } => Outcome::RateLimited,
             Self::Unavailable { .. } | Self::OutcomeUnknown { .. } | Self::Protocol { .. } => {
                 Outcome::UpstreamDown
@@ -220,6 +235,7 @@ impl Fault {
             Self::Protocol { upstream, .. } => ("upstream_protocol_error", Some(upstream), None),
             Self::OutcomeUnknown { upstream } => ("upstream_outcome_unknown", Some(upstream), None),
             Self::Exhausted { .. } => ("quota_exceeded", None, None),
+            Self::Stopping => ("shutting_down", None, None),
             _ => return None,
         };
         let mut data = format!(r#"{{"origin":"gateway","reason":"{reason}""#);

@@ -4,6 +4,7 @@
 //! [`OutCall`] of it; a [`Reply`] comes back, or a [`Fault`]. Dropping the future of a reply, or the
 //! reply, cancels the call at the upstream.
 
+mod authenticate;
 #[allow(
     clippy::module_inception,
     reason = "the folder is named after the waist, the file after its main type"
@@ -16,6 +17,7 @@ mod service;
 mod session;
 mod upstream;
 
+pub use authenticate::{Authenticator, Credentials, Denied};
 pub use call::{Admitted, Call, OutCall, Params, Purpose};
 pub use fault::{Blame, Fault, Outcome};
 pub use principal::{Principal, Proof};

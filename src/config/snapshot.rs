@@ -9,6 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use percent_encoding::percent_decode_str;
 use schemars::JsonSchema;
 use serde::Serialize;
 use url::Url;
@@ -178,6 +181,15 @@ pub struct Address {
     secret: bool,
 }
 
+/// Addresses that stand in for those of the file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Addresses {
+    /// For clients.
+    pub clients: Option<SocketAddr>,
+    /// For the operator.
+    pub operator: Option<SocketAddr>,
+}
+
 /// Which tools of an upstream are shown, by their own names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolFilter {
@@ -237,9 +249,49 @@ impl fmt::Debug for Stdio {
     }
 }
 
+// === impl Remote ===
+
+impl Remote {
+    /// A server at an address. A user in the URL becomes a header, so that the URL can be shown.
+    pub(super) fn new(mut url: Address, kind: RemoteKind) -> Self {
+        let user = url.take_user();
+        let mut remote = Self {
+            url,
+            headers: Vec::new(),
+            kind,
+            ca_file: None,
+        };
+        if let Some(pair) = user {
+            let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
+            remote.set_header("authorization", value.into());
+        }
+        remote
+    }
+
+    /// Sets a header, whose name is in lower case.
+    pub(super) fn set_header(&mut self, name: &str, value: Secret) {
+        self.headers.retain(|(known, _)| known != name);
+        self.headers.push((name.to_owned(), value));
+    }
+}
+
 // === impl Address ===
 
 impl Address {
+    /// Takes user and password out of the URL, as `user:password`.
+    fn take_user(&mut self) -> Option<String> {
+        let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let user = decode(self.url.username());
+        let password = self.url.password().map(decode);
+        if user.is_empty() && password.is_none() {
+            return None;
+        }
+        // Neither can fail where there was a user before.
+        let _ = self.url.set_username("");
+        let _ = self.url.set_password(None);
+        Some(format!("{user}:{}", password.unwrap_or_default()))
+    }
+
     /// An address; `secret` as of the [`Text`] it came from.
     pub(super) fn new(url: Url, text: &Text) -> Self {
         let secret = text.is_secret();

@@ -3,4 +3,6 @@
 pub mod answers;
 pub mod capabilities;
 pub mod methods;
+pub mod names;
 pub mod revision;
+pub mod uris;

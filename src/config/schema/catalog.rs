@@ -5,7 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::bounds::{DAY, KIB, MIB, SECOND};
 use crate::base::units::{ByteSize, Period};
+use crate::config::decode::Table;
 
 /// How the lists of upstreams are read, bounded, merged and named.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -92,4 +94,76 @@ impl Default for Catalog {
             max_merged_instructions: 8 << 10,
         }
     }
+}
+
+impl Catalog {
+    pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
+        let default = Self::default();
+        Self {
+            page_size: table
+                .read("pageSize", |field| field.count(0..=100_000))
+                .unwrap_or(default.page_size),
+            refresh: table
+                .read("refresh", |field| field.period(SECOND..=30 * DAY))
+                .unwrap_or(default.refresh),
+            start_budget: table
+                .read("startBudget", |field| {
+                    field.period(Duration::ZERO..=300 * SECOND)
+                })
+                .unwrap_or(default.start_budget),
+            stale_for: table
+                .read("staleFor", |field| field.period(Duration::ZERO..=365 * DAY))
+                .unwrap_or(default.stale_for),
+            instructions: table
+                .read("instructions", |field| field.choice(&Instructions::WORDS))
+                .unwrap_or(default.instructions),
+            on_finding: table
+                .read("onFinding", |field| field.choice(&OnFinding::WORDS))
+                .unwrap_or(default.on_finding),
+            name_budget: table
+                .read("nameBudget", |field| field.count(24..=128))
+                .unwrap_or(default.name_budget),
+            upstream_name_budget: table
+                .read("upstreamNameBudget", |field| field.count(24..=128))
+                .unwrap_or(default.upstream_name_budget),
+            ..Self::decode_caps(table, default)
+        }
+    }
+
+    fn decode_caps(table: &mut Table<'_, '_>, default: Self) -> Self {
+        Self {
+            max_items: table
+                .read("maxItems", |field| field.count(1..=1_000_000))
+                .unwrap_or(default.max_items),
+            max_item_size: table
+                .read("maxItemSize", |field| field.size(KIB..=1024 * MIB))
+                .unwrap_or(default.max_item_size),
+            max_size: table
+                .read("maxSize", |field| field.size(KIB..=1024 * MIB))
+                .unwrap_or(default.max_size),
+            max_pages: table
+                .read("maxPages", |field| field.count(1..=100_000))
+                .unwrap_or(default.max_pages),
+            max_instructions: table
+                .read("maxInstructions", |field| field.size(0..=MIB))
+                .unwrap_or(default.max_instructions),
+            max_merged_instructions: table
+                .read("maxMergedInstructions", |field| field.size(0..=MIB))
+                .unwrap_or(default.max_merged_instructions),
+            ..default
+        }
+    }
+}
+
+impl Instructions {
+    pub(in crate::config) const WORDS: [(&str, Self); 2] =
+        [("pass", Self::Pass), ("drop", Self::Drop)];
+}
+
+impl OnFinding {
+    const WORDS: [(&str, Self); 3] = [
+        ("report", Self::Report),
+        ("withhold", Self::Withhold),
+        ("strip", Self::Strip),
+    ];
 }

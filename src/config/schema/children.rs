@@ -5,7 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::bounds::{DAY, SECOND};
 use crate::base::units::Period;
+use crate::config::decode::Table;
 
 /// How many processes the gateway may start for its upstreams, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -31,6 +33,26 @@ impl Default for Children {
             total: 128,
             queue: Duration::from_secs(10),
             idle: Duration::from_secs(5 * 60),
+        }
+    }
+}
+
+impl Children {
+    pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
+        let default = Self::default();
+        Self {
+            per_upstream: table
+                .read("perUpstream", |field| field.count(1..=100_000))
+                .unwrap_or(default.per_upstream),
+            total: table
+                .read("total", |field| field.count(1..=100_000))
+                .unwrap_or(default.total),
+            queue: table
+                .read("queue", |field| field.period(Duration::ZERO..=600 * SECOND))
+                .unwrap_or(default.queue),
+            idle: table
+                .read("idle", |field| field.period(SECOND..=365 * DAY))
+                .unwrap_or(default.idle),
         }
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::bounds::DAY;
 use crate::base::units::Period;
+use crate::config::decode::Table;
 
 /// How the gateway stops when it is told to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -25,5 +27,19 @@ pub struct Drain {
 impl Default for Drain {
     fn default() -> Self {
         Self { grace: Duration::from_secs(25), delay: Duration::ZERO }
+    }
+}
+
+impl Drain {
+    pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
+        let default = Self::default();
+        Self {
+            grace: table
+                .read("grace", |field| field.period(Duration::ZERO..=DAY))
+                .unwrap_or(default.grace),
+            delay: table
+                .read("delay", |field| field.period(Duration::ZERO..=DAY))
+                .unwrap_or(default.delay),
+        }
     }
 }

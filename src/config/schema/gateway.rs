@@ -1,11 +1,15 @@
 //! `portcullis`: the settings of the gateway as a whole.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
+use base64::Engine;
+use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::auth::Auth;
+use super::bounds::{KIB, MIB};
 use super::catalog::Catalog;
 use super::children::Children;
 use super::drain::Drain;
@@ -14,7 +18,8 @@ use super::log::Log;
 use super::sessions::Sessions;
 use super::timeouts::Timeouts;
 use crate::base::units::ByteSize;
-use crate::config::secrets::Text;
+use crate::config::decode::{Field, Refusal, Table, Wrong};
+use crate::config::secrets::SealKey;
 
 /// The settings of the gateway as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -27,11 +32,14 @@ pub struct Gateway {
     /// The operator's own listener.
     pub admin: Admin,
     /// A folder for what should outlive a restart: keys, the last known lists. Relative to this file.
-    pub state_directory: Option<Text>,
+    #[schemars(with = "Option<String>")]
+    pub state_directory: Option<PathBuf>,
     /// Keys of 32 bytes, in base64, that seal session ids and cursors. The first one seals, the others
     /// still open. Without any, a key is made at the start, and kept in the state directory if there is
     /// one.
-    pub seal_keys: Vec<Text>,
+    #[serde(skip_serializing)]
+    #[schemars(with = "Vec<String>")]
+    pub seal_keys: Vec<SealKey>,
     /// How the work is spread over the cores.
     pub runtime: Runtime,
     /// The largest message, in either direction, to or from an upstream.
@@ -106,4 +114,79 @@ impl Default for Admin {
     fn default() -> Self {
         Self { listen: (Ipv4Addr::LOCALHOST, ADMIN_PORT).into() }
     }
+}
+
+impl Gateway {
+    pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
+        let default = Self::default();
+        Self {
+            listen: table
+                .read("listen", |field| field.socket())
+                .unwrap_or(default.listen),
+            admin: table
+                .read("admin", |field| field.table(Admin::decode))
+                .unwrap_or_default(),
+            state_directory: table.read("stateDirectory", |field| field.path()),
+            seal_keys: table
+                .read("sealKeys", |field| field.list(seal_key))
+                .unwrap_or_default(),
+            runtime: table
+                .read("runtime", |field| field.choice(&Runtime::WORDS))
+                .unwrap_or_default(),
+            max_message: table
+                .read("maxMessage", |field| field.size(64 * KIB..=1024 * MIB))
+                .unwrap_or(default.max_message),
+            http: table
+                .read("http", |field| field.table(Http::decode))
+                .unwrap_or_default(),
+            sessions: table
+                .read("sessions", |field| field.table(Sessions::decode))
+                .unwrap_or_default(),
+            auth: table
+                .read("auth", |field| field.table(Auth::decode))
+                .unwrap_or_default(),
+            catalog: table
+                .read("catalog", |field| field.table(Catalog::decode))
+                .unwrap_or_default(),
+            children: table
+                .read("children", |field| field.table(Children::decode))
+                .unwrap_or_default(),
+            timeouts: table
+                .read("timeouts", |field| {
+                    field.table(|table| Timeouts::decode(table, &default.timeouts))
+                })
+                .unwrap_or_default(),
+            drain: table
+                .read("drain", |field| field.table(Drain::decode))
+                .unwrap_or_default(),
+            log: table
+                .read("log", |field| field.table(Log::decode))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl Admin {
+    fn decode(table: &mut Table<'_, '_>) -> Self {
+        let listen = table.read("listen", |field| field.socket());
+        listen.map_or_else(Self::default, |listen| Self { listen })
+    }
+}
+
+impl Runtime {
+    const WORDS: [(&str, Self); 2] = [("perCore", Self::PerCore), ("shared", Self::Shared)];
+}
+
+/// A key in base64, of either alphabet, padded or not. It is never shown, right or wrong.
+fn seal_key(field: &mut Field<'_, '_>) -> Result<SealKey, Refusal> {
+    let text = field.text()?;
+    let bare = text.reveal().trim_end_matches('=');
+    let bytes = BASE64_STANDARD_NO_PAD
+        .decode(bare)
+        .or_else(|_| BASE64_URL_SAFE_NO_PAD.decode(bare));
+    if let Some(key) = bytes.ok().and_then(|bytes| bytes.try_into().ok()) {
+        return Ok(SealKey::new(key));
+    }
+    let wrong = Wrong::new("this is not a key of 32 bytes in base64");
+    Err(wrong.mend("`portcullis keys seal` prints one").into())
 }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::config::decode::Table;
+
 /// What is logged to standard error, and in which form.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -42,4 +44,35 @@ pub enum LogLevel {
     Debug,
     /// And every step of it.
     Trace,
+}
+
+impl Log {
+    pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
+        Self {
+            format: table
+                .read("format", |field| field.choice(&LogFormat::WORDS))
+                .unwrap_or_default(),
+            level: table
+                .read("level", |field| field.choice(&LogLevel::WORDS))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl LogFormat {
+    const WORDS: [(&str, Self); 3] = [
+        ("auto", Self::Auto),
+        ("text", Self::Text),
+        ("json", Self::Json),
+    ];
+}
+
+impl LogLevel {
+    const WORDS: [(&str, Self); 5] = [
+        ("error", Self::Error),
+        ("warn", Self::Warn),
+        ("info", Self::Info),
+        ("debug", Self::Debug),
+        ("trace", Self::Trace),
+    ];
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::bounds::{DAY, SECOND};
 use crate::base::units::Period;
+use crate::config::decode::Table;
 
 /// How many sessions clients may hold, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -31,6 +33,26 @@ impl Default for Sessions {
             max: 10_000,
             per_principal: 1_000,
             handshake: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Sessions {
+    pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
+        let default = Self::default();
+        Self {
+            idle: table
+                .read("idle", |field| field.period(SECOND..=30 * DAY))
+                .unwrap_or(default.idle),
+            max: table
+                .read("max", |field| field.count(1..=10_000_000))
+                .unwrap_or(default.max),
+            per_principal: table
+                .read("perPrincipal", |field| field.count(1..=10_000_000))
+                .unwrap_or(default.per_principal),
+            handshake: table
+                .read("handshake", |field| field.period(SECOND..=DAY))
+                .unwrap_or(default.handshake),
         }
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::bounds::{DAY, MILLISECOND};
 use crate::base::units::Period;
+use crate::config::decode::{Field, Refusal, Table};
 
 /// How long an upstream may take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -67,4 +69,36 @@ impl Default for Timeouts {
             call: Duration::from_secs(60 * 60),
         }
     }
+}
+
+impl Timeouts {
+    /// Reads what differs from the given ones.
+    pub(in crate::config) fn decode(table: &mut Table<'_, '_>, default: &Self) -> Self {
+        Self {
+            connect: table.read("connect", limit).unwrap_or(default.connect),
+            tls: table.read("tls", limit).unwrap_or(default.tls),
+            handshake: table.read("handshake", limit).unwrap_or(default.handshake),
+            first_start: table
+                .read("firstStart", limit)
+                .unwrap_or(default.first_start),
+            list: table.read("list", limit).unwrap_or(default.list),
+            read: table.read("read", limit).unwrap_or(default.read),
+            call_idle: table.read("callIdle", limit).unwrap_or(default.call_idle),
+            call: table.read("call", limit).unwrap_or(default.call),
+        }
+    }
+}
+
+impl ToolTimeouts {
+    pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
+        Self {
+            call_idle: table.read("callIdle", limit),
+            call: table.read("call", limit),
+        }
+    }
+}
+
+/// Every wait has a deadline, so there is no word for none.
+fn limit(field: &mut Field<'_, '_>) -> Result<Duration, Refusal> {
+    field.period(MILLISECOND..=7 * DAY)
 }
