@@ -363,7 +363,8 @@ async fn r_11_the_cap_on_children_queues_and_then_names_its_key() {
     let (one, two) = (gateway.client().await, gateway.client().await);
     one.call("alpha__echo", json!({})).await.result();
     let refused = two.call("alpha__echo", json!({})).await;
-    assert_eq!((refused.status, refused.code()), (200, -31002), "{refused:?}");
+    // 429, unless the answer had begun as a stream while it waited.
+    assert!([200, 429].contains(&refused.status) && refused.code() == -31002, "{refused:?}");
     assert!(refused.text.contains("children.perUpstream"), "{refused:?}");
     one.delete().send().await;
     soon("the slot is free again", async {

@@ -150,7 +150,7 @@ async fn f_040_batches_of_their_revision_are_answered_member_by_member() {
     let mut only_notices = client.post(&format!("[{notice},{notice}]")).send().await;
     assert_eq!((only_notices.status, only_notices.bytes().await), (202, Vec::new()));
     let greeting = gateway.visitor().greeting();
-    for bad in ["[]".to_owned(), format!("[{greeting}]"), format!("[{}]", vec![ping.as_str(); 5].join(","))] {
+    for bad in ["[]".to_owned(), format!("[{greeting}]"), format!("[{}]", [ping.as_str(); 5].join(","))] {
         let mut answer = client.post(&bad).send().await;
         assert!([400, 413].contains(&answer.status), "{} {bad}", answer.status);
         assert_eq!(answer.tree().await["error"]["code"], -32600, "{bad}");

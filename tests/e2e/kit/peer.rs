@@ -15,6 +15,9 @@ use super::reply::Reply;
 use super::script::{Script, handler, tool};
 use super::text;
 
+/// Session and request id, as they came.
+type RequestKey = (Option<String>, String);
+
 /// A scripted server while it runs; both transports deref to it.
 pub struct Peer {
     script: Mutex<Script>,
@@ -22,7 +25,8 @@ pub struct Peer {
     sessions: Mutex<HashMap<String, Arc<Session>>>,
     /// Session ids that ended by the peer's wish: DELETE, or end of input.
     ended: Mutex<Vec<String>>,
-    running: Mutex<HashMap<(Option<String>, String), watch::Sender<bool>>>,
+    /// Requests that are handled, with the way to tell their handlers of a cancellation.
+    running: Mutex<HashMap<RequestKey, watch::Sender<bool>>>,
     /// What handlers wrote down.
     notes: Mutex<Vec<String>>,
     gate: watch::Sender<bool>,
