@@ -20,11 +20,7 @@ pub enum Platform {
 
 impl Platform {
     /// The platform this program was built for.
-    pub const HERE: Self = if cfg!(windows) {
-        Self::Windows
-    } else {
-        Self::Unix
-    };
+    pub const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
 }
 
 /// The environment of one child, ready to be handed to the operating system.
@@ -43,10 +39,8 @@ impl ChildEnvironment {
         pass: impl IntoIterator<Item = &'a str>,
         entry: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
     ) -> Self {
-        let captured: Variables = captured
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
+        let captured: Variables =
+            captured.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let mut environment = Self::default();
         for (name, value) in &captured {
             if let Some(admission) = name.to_str().and_then(|name| admission(platform, name)) {
@@ -81,9 +75,7 @@ impl ChildEnvironment {
 
     /// Names and values, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 }
 
@@ -201,18 +193,14 @@ fn find<'v>(
         if platform == Platform::Unix {
             return None;
         }
-        variables
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+        variables.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))
     })
 }
 
 /// Where the authority of an address ends: at the first `/`, `?`, `#` or `\` behind the scheme.
 fn authority_end(address: &str) -> usize {
     let start = authority_start(address);
-    address[start..]
-        .find(['/', '?', '#', '\\'])
-        .map_or(address.len(), |offset| start + offset)
+    address[start..].find(['/', '?', '#', '\\']).map_or(address.len(), |offset| start + offset)
 }
 
 fn authority_start(address: &str) -> usize {

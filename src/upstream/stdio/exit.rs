@@ -87,12 +87,7 @@ mod tests {
     use super::*;
 
     fn exit(ending: Ending, cause: Cause) -> Exit {
-        Exit {
-            ending,
-            cause,
-            uptime: Duration::ZERO,
-            stderr: vec!["a secret".into()],
-        }
+        Exit { ending, cause, uptime: Duration::ZERO, stderr: vec!["a secret".into()] }
     }
 
     /// F-026, F-085
@@ -100,15 +95,9 @@ mod tests {
     fn f_085_signal_nine_hints_at_memory_unless_we_sent_it() {
         let table = [
             (exit(Ending::Code(3), Cause::Itself), "exit code 3"),
-            (
-                exit(Ending::Signal(9), Cause::Itself),
-                "signal 9 (most likely out of memory)",
-            ),
+            (exit(Ending::Signal(9), Cause::Itself), "signal 9 (most likely out of memory)"),
             (exit(Ending::Signal(9), Cause::Stopped), "stopped: signal 9"),
-            (
-                exit(Ending::Signal(15), Cause::InputClosed),
-                "closed its input: signal 15",
-            ),
+            (exit(Ending::Signal(15), Cause::InputClosed), "closed its input: signal 15"),
         ];
         for (exit, said) in table {
             assert_eq!(exit.to_string(), said);

@@ -78,11 +78,7 @@ pub fn resolve(
     if command.is_empty() {
         return Err(Unresolved::Empty);
     }
-    let places = if has_separator(command) {
-        vec![folder.to_owned()]
-    } else {
-        folders(path, folder)
-    };
+    let places = if has_separator(command) { vec![folder.to_owned()] } else { folders(path, folder) };
     let mut plain = None;
     for place in &places {
         let candidate = place.join(command);
@@ -128,25 +124,15 @@ fn folders(path: &OsStr, folder: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    fn find(
-        command: &str,
-        path: &str,
-        programs: &[&str],
-        plain: &[&str],
-    ) -> Result<PathBuf, Unresolved> {
-        resolve(
-            OsStr::new(command),
-            OsStr::new(path),
-            Path::new("/work dir"),
-            |candidate| {
-                let is = |list: &[&str]| list.iter().any(|known| Path::new(known) == candidate);
-                match (is(programs), is(plain)) {
-                    (true, _) => Probe::Program,
-                    (false, true) => Probe::Plain,
-                    (false, false) => Probe::Nothing,
-                }
-            },
-        )
+    fn find(command: &str, path: &str, programs: &[&str], plain: &[&str]) -> Result<PathBuf, Unresolved> {
+        resolve(OsStr::new(command), OsStr::new(path), Path::new("/work dir"), |candidate| {
+            let is = |list: &[&str]| list.iter().any(|known| Path::new(known) == candidate);
+            match (is(programs), is(plain)) {
+                (true, _) => Probe::Program,
+                (false, true) => Probe::Plain,
+                (false, false) => Probe::Nothing,
+            }
+        })
     }
 
     /// F-113: the list of PATH, in order; spaces and letters beyond ASCII; relative elements; an empty one.
@@ -155,57 +141,32 @@ mod tests {
         let table: [(&str, &str, &[&str], &str); 6] = [
             ("npx", "/a:/b", &["/a/npx", "/b/npx"], "/a/npx"),
             ("npx", "/a:/b", &["/b/npx"], "/b/npx"),
-            (
-                "srv",
-                "/Tool Box/é:/b",
-                &["/Tool Box/é/srv"],
-                "/Tool Box/é/srv",
-            ),
+            ("srv", "/Tool Box/é:/b", &["/Tool Box/é/srv"], "/Tool Box/é/srv"),
             (
                 "srv",
                 "node_modules/.bin:/b",
                 &["/work dir/node_modules/.bin/srv"],
                 "/work dir/node_modules/.bin/srv",
             ),
-            (
-                "./srv",
-                "/a",
-                &["/work dir/./srv", "/a/srv"],
-                "/work dir/./srv",
-            ),
+            ("./srv", "/a", &["/work dir/./srv", "/a/srv"], "/work dir/./srv"),
             ("/opt/srv", "/a", &["/opt/srv"], "/opt/srv"),
         ];
         for (command, path, programs, found) in table {
-            assert_eq!(
-                find(command, path, programs, &[]),
-                Ok(PathBuf::from(found)),
-                "{command} in {path}"
-            );
+            assert_eq!(find(command, path, programs, &[]), Ok(PathBuf::from(found)), "{command} in {path}");
         }
-        assert!(
-            find("srv", "/a::", &["/work dir/srv"], &[]).is_err(),
-            "an empty element is not the folder"
-        );
+        assert!(find("srv", "/a::", &["/work dir/srv"], &[]).is_err(), "an empty element is not the folder");
     }
 
     #[test]
     fn f_113_a_file_that_cannot_run_does_not_hide_one_that_can() {
-        assert_eq!(
-            find("srv", "/a:/b", &["/b/srv"], &["/a/srv"]),
-            Ok(PathBuf::from("/b/srv"))
-        );
-        assert_eq!(
-            find("srv", "/a:/b", &[], &["/b/srv"]),
-            Err(Unresolved::NotExecutable("/b/srv".into()))
-        );
+        assert_eq!(find("srv", "/a:/b", &["/b/srv"], &["/a/srv"]), Ok(PathBuf::from("/b/srv")));
+        assert_eq!(find("srv", "/a:/b", &[], &["/b/srv"]), Err(Unresolved::NotExecutable("/b/srv".into())));
     }
 
     /// F-113: the error names the command, the places and the mend.
     #[test]
     fn f_113_what_is_said_when_nothing_is_found() {
-        let said = find("npx", "/usr/bin:/bin", &[], &[])
-            .unwrap_err()
-            .to_string();
+        let said = find("npx", "/usr/bin:/bin", &[], &[]).unwrap_err().to_string();
         assert_eq!(
             said,
             "command `npx` was not found (searched /usr/bin, /bin); install it, write its full path, or set PATH in the entry's env"

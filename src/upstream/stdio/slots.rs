@@ -89,19 +89,11 @@ impl Slots {
                 return Err(desk.full(upstream));
             }
             let (ticket, granted) = desk.queue(upstream, tenant);
-            let wait = Wait {
-                slots: self,
-                upstream,
-                ticket,
-                granted: Some(granted),
-            };
+            let wait = Wait { slots: self, upstream, ticket, granted: Some(granted) };
             (wait, desk.caps.queue)
         };
         let granted = wait.granted.as_mut().expect("taken below and in drop only");
-        if clock::within(limit, granted)
-            .await
-            .is_ok_and(|granted| granted.is_ok())
-        {
+        if clock::within(limit, granted).await.is_ok_and(|granted| granted.is_ok()) {
             wait.granted = None;
             return Ok(self.slot(upstream));
         }
@@ -123,10 +115,7 @@ impl Slots {
     }
 
     fn slot(&self, upstream: &Arc<str>) -> Slot {
-        Slot {
-            slots: self.clone(),
-            upstream: Arc::clone(upstream),
-        }
+        Slot { slots: self.clone(), upstream: Arc::clone(upstream) }
     }
 }
 
@@ -196,15 +185,9 @@ impl Desk {
     fn full(&self, upstream: &str) -> Full {
         let own = self.of(upstream);
         if own >= self.caps.per_upstream {
-            Full {
-                key: "portcullis.children.perUpstream",
-                running: own,
-            }
+            Full { key: "portcullis.children.perUpstream", running: own }
         } else {
-            Full {
-                key: "portcullis.children.total",
-                running: self.running,
-            }
+            Full { key: "portcullis.children.total", running: self.running }
         }
     }
 
@@ -233,16 +216,10 @@ impl Desk {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.waiting += 1;
-        let waiter = Waiter {
-            ticket,
-            upstream: Arc::clone(upstream),
-            grant,
-        };
+        let waiter = Waiter { ticket, upstream: Arc::clone(upstream), grant };
         match self.round.iter_mut().find(|(name, _)| name == tenant) {
             Some((_, queue)) => queue.push_back(waiter),
-            None => self
-                .round
-                .push_back((Arc::clone(tenant), VecDeque::from([waiter]))),
+            None => self.round.push_back((Arc::clone(tenant), VecDeque::from([waiter]))),
         }
         (ticket, granted)
     }
@@ -273,10 +250,7 @@ impl Desk {
     fn next_waiter(&mut self) -> Option<Waiter> {
         for nth in 0..self.round.len() {
             let queue = &self.round[nth].1;
-            let Some(place) = queue
-                .iter()
-                .position(|waiter| self.has_room(&waiter.upstream))
-            else {
+            let Some(place) = queue.iter().position(|waiter| self.has_room(&waiter.upstream)) else {
                 continue;
             };
             let (tenant, mut queue) = self.round.remove(nth)?;

@@ -128,11 +128,7 @@ impl Supervision {
         }
         self.starting += 1;
         Answer::Start {
-            patience: if self.ever_started {
-                self.policy.start
-            } else {
-                self.policy.first_start
-            },
+            patience: if self.ever_started { self.policy.start } else { self.policy.first_start },
         }
     }
 
@@ -150,10 +146,7 @@ impl Supervision {
     pub fn failed(&mut self, now: Instant, draw: u32) -> Pause {
         self.abandoned();
         if let Some(held) = self.held(now) {
-            return Pause {
-                length: held.until.saturating_duration_since(now),
-                broken: held.broken,
-            };
+            return Pause { length: held.until.saturating_duration_since(now), broken: held.broken };
         }
         if let Standing::Good { since } = self.standing
             && now.saturating_duration_since(since) >= self.policy.steady
@@ -165,11 +158,8 @@ impl Supervision {
         if broken {
             length = stretched(self.policy.rest);
         }
-        self.standing = Standing::Paused(Held {
-            until: now + length,
-            failures: self.backoff.failures(),
-            broken,
-        });
+        self.standing =
+            Standing::Paused(Held { until: now + length, failures: self.backoff.failures(), broken });
         Pause { length, broken }
     }
 
@@ -211,9 +201,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Supervision> {
-        self.supervision
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.supervision.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -244,10 +232,7 @@ impl Starts {
             let answer = self.shared.lock().ask(clock::now());
             match answer {
                 Answer::Start { patience } => {
-                    return Ok(Start {
-                        patience,
-                        shared: Some(Arc::clone(&self.shared)),
-                    });
+                    return Ok(Start { patience, shared: Some(Arc::clone(&self.shared)) });
                 }
                 Answer::Held(held) => return Err(held),
                 Answer::Busy => changed.await,
@@ -289,10 +274,7 @@ impl Start {
         if let Some(shared) = self.shared.take() {
             let (pause, failures) = {
                 let mut supervision = shared.lock();
-                (
-                    supervision.failed(clock::now(), draw),
-                    supervision.failures(),
-                )
+                (supervision.failed(clock::now(), draw), supervision.failures())
             };
             shared.changed.notify_waiters();
             shared.sink.tell(Fact::StartFailed {

@@ -41,17 +41,13 @@ impl Mark {
     /// The mark of the nth child of a gateway; `gateway` is a random word.
     #[must_use]
     pub fn new(gateway: &str, child: u64) -> Self {
-        Self {
-            gateway: gateway.to_owned(),
-            child,
-        }
+        Self { gateway: gateway.to_owned(), child }
     }
 
     /// Whether this text is a mark of the given gateway.
     #[must_use]
     pub fn is_of_gateway(text: &str, gateway: &str) -> bool {
-        text.rsplit_once('.')
-            .is_some_and(|(word, _)| word == gateway)
+        text.rsplit_once('.').is_some_and(|(word, _)| word == gateway)
     }
 }
 
@@ -95,10 +91,7 @@ pub fn family(
         }
     }
     let living = processes.iter().filter(|process| !process.zombie);
-    living
-        .map(|process| process.pid)
-        .filter(|pid| members.contains(pid))
-        .collect()
+    living.map(|process| process.pid).filter(|pid| members.contains(pid)).collect()
 }
 
 /// All processes that the system shows us.
@@ -108,10 +101,7 @@ pub fn snapshot() -> Vec<Process> {
     let Ok(folder) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
-    folder
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter_map(process)
-        .collect()
+    folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter_map(process).collect()
 }
 
 /// All processes that the system shows us: none, there is no `/proc`.
@@ -132,9 +122,7 @@ pub fn process(pid: i32) -> Option<Process> {
 pub fn mark_of(pid: i32) -> Option<String> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     environment.split(|byte| *byte == 0).find_map(|variable| {
-        let value = variable
-            .strip_prefix(MARK_NAME.as_bytes())?
-            .strip_prefix(b"=")?;
+        let value = variable.strip_prefix(MARK_NAME.as_bytes())?.strip_prefix(b"=")?;
         String::from_utf8(value.to_owned()).ok()
     })
 }
@@ -143,23 +131,11 @@ pub fn mark_of(pid: i32) -> Option<String> {
 fn parse_stat(text: &[u8]) -> Option<Process> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
-    let pid = std::str::from_utf8(&text[..open])
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
-    let mut fields = std::str::from_utf8(&text[close + 1..])
-        .ok()?
-        .split_ascii_whitespace();
+    let pid = std::str::from_utf8(&text[..open]).ok()?.trim().parse().ok()?;
+    let mut fields = std::str::from_utf8(&text[close + 1..]).ok()?.split_ascii_whitespace();
     let zombie = matches!(fields.next()?, "Z" | "X");
     let mut number = || fields.next()?.parse().ok();
-    Some(Process {
-        pid,
-        parent: number()?,
-        group: number()?,
-        session: number()?,
-        zombie,
-    })
+    Some(Process { pid, parent: number()?, group: number()?, session: number()?, zombie })
 }
 
 #[cfg(test)]
@@ -167,21 +143,13 @@ mod tests {
     use super::*;
 
     fn alive(pid: i32, parent: i32, group: i32, session: i32) -> Process {
-        Process {
-            pid,
-            parent,
-            group,
-            session,
-            zombie: false,
-        }
+        Process { pid, parent, group, session, zombie: false }
     }
 
     fn pids(processes: &[Process], leader: i32, strays: &[i32]) -> Vec<i32> {
-        family(processes, &BTreeSet::from([leader]), |process| {
-            strays.contains(&process.pid)
-        })
-        .into_iter()
-        .collect()
+        family(processes, &BTreeSet::from([leader]), |process| strays.contains(&process.pid))
+            .into_iter()
+            .collect()
     }
 
     /// own group, own session, chain of parents, mark.
@@ -211,10 +179,7 @@ mod tests {
         let processes = [leader, alive(21, 20, 21, 21), alive(22, 10, 20, 20)];
         assert_eq!(pids(&processes, 20, &[]), [21, 22]);
         assert!(pids(&[leader], 20, &[]).is_empty());
-        assert!(
-            pids(&[alive(20, 1, 7, 7)], 20, &[]).is_empty(),
-            "a stranger with that id"
-        );
+        assert!(pids(&[alive(20, 1, 7, 7)], 20, &[]).is_empty(), "a stranger with that id");
     }
 
     #[test]
@@ -223,14 +188,7 @@ mod tests {
         assert_eq!(parse_stat(stat), Some(alive(42, 7, 8, 9)));
         let zombie = parse_stat(b"42 (sh) Z 1 42 42 0").unwrap();
         assert!(zombie.zombie);
-        for bad in [
-            &b""[..],
-            b"42",
-            b"42 (sh",
-            b"42 (sh) S",
-            b"x (sh) S 1 2 3",
-            b"42 (sh) S 1 2",
-        ] {
+        for bad in [&b""[..], b"42", b"42 (sh", b"42 (sh) S", b"x (sh) S 1 2 3", b"42 (sh) S 1 2"] {
             assert_eq!(parse_stat(bad), None);
         }
     }
@@ -239,11 +197,7 @@ mod tests {
     #[test]
     fn the_snapshot_shows_ourselves() {
         let own = i32::try_from(std::process::id()).unwrap();
-        assert!(
-            snapshot()
-                .iter()
-                .any(|process| process.pid == own && !process.zombie)
-        );
+        assert!(snapshot().iter().any(|process| process.pid == own && !process.zombie));
     }
 
     #[test]
@@ -251,6 +205,7 @@ mod tests {
         let mark = Mark::new("c0ffee", 7).to_string();
         assert!(Mark::is_of_gateway(&mark, "c0ffee"));
         assert!(!Mark::is_of_gateway(&mark, "c0ffe"));
+        assert!(Mark::is_of_gateway("c0ffee.guardian", "c0ffee"));
         assert!(!Mark::is_of_gateway("", "c0ffee"));
     }
 }

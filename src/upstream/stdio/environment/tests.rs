@@ -8,20 +8,11 @@ fn compile(
     pass: &[&str],
     entry: &[(&str, &str)],
 ) -> Vec<(String, String)> {
-    let captured = captured
-        .iter()
-        .map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)));
-    let entry = entry
-        .iter()
-        .map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)));
+    let captured = captured.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)));
+    let entry = entry.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)));
     ChildEnvironment::compile(platform, captured, pass.iter().copied(), entry)
         .iter()
-        .map(|(name, value)| {
-            (
-                name.to_str().unwrap().to_owned(),
-                value.to_str().unwrap().to_owned(),
-            )
-        })
+        .map(|(name, value)| (name.to_str().unwrap().to_owned(), value.to_str().unwrap().to_owned()))
         .collect()
 }
 
@@ -30,24 +21,16 @@ fn passes(name: &str) -> bool {
 }
 
 fn handed_on(name: &str, value: &str) -> String {
-    compile(Platform::Unix, &[(name, value)], &[], &[])
-        .remove(0)
-        .1
+    compile(Platform::Unix, &[(name, value)], &[], &[]).remove(0).1
 }
 
 /// F-030, as written there.
 #[test]
 fn f_030_the_list_the_entry_and_the_named_and_nothing_else() {
-    let captured = [
-        ("GW_TOKEN", "t1"),
-        ("PATH", "/bin"),
-        ("FOO", "x"),
-        ("BAR", "y"),
-    ];
+    let captured = [("GW_TOKEN", "t1"), ("PATH", "/bin"), ("FOO", "x"), ("BAR", "y")];
     assert_eq!(
         compile(Platform::Unix, &captured, &["FOO"], &[("API_KEY", "abc")]),
-        [("API_KEY", "abc"), ("FOO", "x"), ("PATH", "/bin")]
-            .map(|(n, v)| (n.to_owned(), v.to_owned()))
+        [("API_KEY", "abc"), ("FOO", "x"), ("PATH", "/bin")].map(|(n, v)| (n.to_owned(), v.to_owned()))
     );
 }
 
@@ -112,40 +95,16 @@ fn r_12_the_allow_list() {
 #[test]
 fn r_12_userinfo_is_stripped() {
     let table = [
-        (
-            "HTTP_PROXY",
-            "http://user:pw@proxy:3128",
-            "http://proxy:3128",
-        ),
+        ("HTTP_PROXY", "http://user:pw@proxy:3128", "http://proxy:3128"),
         ("http_proxy", "http://proxy:3128/", "http://proxy:3128/"),
         ("https_proxy", "user:pw@proxy:3128", "proxy:3128"),
-        (
-            "all_proxy",
-            "socks5h://u:p@[::1]:1080",
-            "socks5h://[::1]:1080",
-        ),
+        ("all_proxy", "socks5h://u:p@[::1]:1080", "socks5h://[::1]:1080"),
         ("ALL_PROXY", "http://u:p/w@proxy:3128", "http://proxy:3128"),
         ("HTTP_PROXY", "http://u@x:p@w@proxy", "http://proxy"),
-        (
-            "UV_INDEX_URL",
-            "https://u:t@host/simple/",
-            "https://host/simple/",
-        ),
-        (
-            "UV_INDEX_URL",
-            "https://host/@scope/simple",
-            "https://host/@scope/simple",
-        ),
-        (
-            "npm_config_registry",
-            "https://u:t@host/@scope/",
-            "https://host/@scope/",
-        ),
-        (
-            "NO_PROXY",
-            "localhost,.example.org",
-            "localhost,.example.org",
-        ),
+        ("UV_INDEX_URL", "https://u:t@host/simple/", "https://host/simple/"),
+        ("UV_INDEX_URL", "https://host/@scope/simple", "https://host/@scope/simple"),
+        ("npm_config_registry", "https://u:t@host/@scope/", "https://host/@scope/"),
+        ("NO_PROXY", "localhost,.example.org", "localhost,.example.org"),
     ];
     for (name, before, after) in table {
         assert_eq!(handed_on(name, before), after, "{name}={before}");
@@ -156,12 +115,7 @@ fn r_12_userinfo_is_stripped() {
 #[test]
 fn r_12_named_variables_are_not_filtered() {
     let captured = [("HTTP_PROXY", "http://u:p@proxy"), ("KUBERNETES_PORT", "1")];
-    let got = compile(
-        Platform::Unix,
-        &captured,
-        &["HTTP_PROXY", "KUBERNETES_PORT", "ABSENT"],
-        &[],
-    );
+    let got = compile(Platform::Unix, &captured, &["HTTP_PROXY", "KUBERNETES_PORT", "ABSENT"], &[]);
     assert_eq!(
         got,
         [("HTTP_PROXY", "http://u:p@proxy"), ("KUBERNETES_PORT", "1")]
@@ -171,12 +125,7 @@ fn r_12_named_variables_are_not_filtered() {
 
 #[test]
 fn the_entry_has_the_last_word() {
-    let got = compile(
-        Platform::Unix,
-        &[("PATH", "/bin")],
-        &["PATH"],
-        &[("PATH", "/opt/bin")],
-    );
+    let got = compile(Platform::Unix, &[("PATH", "/bin")], &["PATH"], &[("PATH", "/opt/bin")]);
     assert_eq!(got, [("PATH".to_owned(), "/opt/bin".to_owned())]);
 }
 
@@ -195,20 +144,10 @@ fn r_12_windows() {
         "TEMP",
         "Path",
     ] {
-        assert_eq!(
-            compile(Platform::Windows, &[(name, "v")], &[], &[]).len(),
-            1,
-            "{name}"
-        );
+        assert_eq!(compile(Platform::Windows, &[(name, "v")], &[], &[]).len(), 1, "{name}");
     }
     assert!(
-        compile(
-            Platform::Windows,
-            &[("ProgramFiles(x86)", "v"), ("Gw_Token", "v")],
-            &[],
-            &[]
-        )
-        .is_empty()
+        compile(Platform::Windows, &[("ProgramFiles(x86)", "v"), ("Gw_Token", "v")], &[], &[]).is_empty()
     );
     let got = compile(
         Platform::Windows,
@@ -216,10 +155,7 @@ fn r_12_windows() {
         &["FOO"],
         &[("PATH", r"C:\Tools")],
     );
-    assert_eq!(
-        got,
-        [("Foo", "1"), ("PATH", r"C:\Tools")].map(|(n, v)| (n.to_owned(), v.to_owned()))
-    );
+    assert_eq!(got, [("Foo", "1"), ("PATH", r"C:\Tools")].map(|(n, v)| (n.to_owned(), v.to_owned())));
 }
 
 #[test]
@@ -227,8 +163,5 @@ fn debug_shows_no_values() {
     let entry = [(OsStr::new("API_KEY"), OsStr::new("hunter2"))];
     let environment = ChildEnvironment::compile(Platform::Unix, [], [], entry);
     let shown = format!("{environment:?}");
-    assert!(
-        shown.contains("API_KEY") && !shown.contains("hunter2"),
-        "{shown}"
-    );
+    assert!(shown.contains("API_KEY") && !shown.contains("hunter2"), "{shown}");
 }

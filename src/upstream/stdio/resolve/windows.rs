@@ -17,15 +17,8 @@ pub struct Unquotable(
 /// The files to try for `command`, in order. A name without extension stands for each of PATHEXT and never for itself:
 /// a bare `npx` beside `npx.cmd` is a script for another system.
 #[must_use]
-pub fn candidates(
-    command: &str,
-    path: &str,
-    extensions: Option<&str>,
-    folder: &str,
-) -> Vec<String> {
-    let extensions = extensions
-        .filter(|list| !list.is_empty())
-        .unwrap_or(DEFAULT_EXTENSIONS);
+pub fn candidates(command: &str, path: &str, extensions: Option<&str>, folder: &str) -> Vec<String> {
+    let extensions = extensions.filter(|list| !list.is_empty()).unwrap_or(DEFAULT_EXTENSIONS);
     let names = names(command, extensions);
     let places: Vec<&str> = if is_full(command) {
         vec![""]
@@ -37,10 +30,7 @@ pub fn candidates(
             .filter(|place| !place.is_empty())
             .collect()
     };
-    places
-        .iter()
-        .flat_map(|place| names.iter().map(|name| join(place, name)))
-        .collect()
+    places.iter().flat_map(|place| names.iter().map(|name| join(place, name))).collect()
 }
 
 /// Whether a file has to be run by `cmd.exe`.
@@ -92,13 +82,8 @@ pub fn batch_line(file: &str, arguments: &[&str]) -> Result<String, Unquotable> 
 
 fn names(command: &str, extensions: &str) -> Vec<String> {
     let lower = command.to_ascii_lowercase();
-    let mut list = extensions
-        .split(';')
-        .filter(|extension| extension.len() > 1);
-    if list
-        .clone()
-        .any(|extension| lower.ends_with(&extension.to_ascii_lowercase()))
-    {
+    let mut list = extensions.split(';').filter(|extension| extension.len() > 1);
+    if list.clone().any(|extension| lower.ends_with(&extension.to_ascii_lowercase())) {
         return vec![command.to_owned()];
     }
     let mut names = Vec::new();
@@ -158,27 +143,11 @@ mod tests {
                 r"D:\npx.CMD"
             ]
         );
-        assert_eq!(
-            candidates("npx.cmd", r"C:\a", Some(".EXE;.CMD"), r"C:\w"),
-            [r"C:\a\npx.cmd"]
-        );
-        assert_eq!(
-            candidates(r"C:\Tool Box\s é\srv.exe", path, None, r"C:\w"),
-            [r"C:\Tool Box\s é\srv.exe"]
-        );
-        assert_eq!(
-            candidates(r".\srv.exe", path, None, r"C:\w"),
-            [r"C:\w\.\srv.exe"]
-        );
-        assert_eq!(
-            candidates("a.b", r"C:\a", Some(".EXE"), r"C:\w"),
-            [r"C:\a\a.b.EXE"]
-        );
-        assert_eq!(
-            candidates("npx", r"C:\a", Some(""), r"C:\w").len(),
-            4,
-            "PATHEXT that is empty"
-        );
+        assert_eq!(candidates("npx.cmd", r"C:\a", Some(".EXE;.CMD"), r"C:\w"), [r"C:\a\npx.cmd"]);
+        assert_eq!(candidates(r"C:\Tool Box\s é\srv.exe", path, None, r"C:\w"), [r"C:\Tool Box\s é\srv.exe"]);
+        assert_eq!(candidates(r".\srv.exe", path, None, r"C:\w"), [r"C:\w\.\srv.exe"]);
+        assert_eq!(candidates("a.b", r"C:\a", Some(".EXE"), r"C:\w"), [r"C:\a\a.b.EXE"]);
+        assert_eq!(candidates("npx", r"C:\a", Some(""), r"C:\w").len(), 4, "PATHEXT that is empty");
     }
 
     #[test]

@@ -11,20 +11,12 @@ fn name(name: &str) -> Arc<str> {
 }
 
 fn caps(per_upstream: usize, total: usize) -> Slots {
-    Slots::new(Caps {
-        per_upstream,
-        total,
-        ..Caps::default()
-    })
+    Slots::new(Caps { per_upstream, total, ..Caps::default() })
 }
 
 /// Caps of one, and a queue that nobody stands in for long.
 fn hasty() -> Slots {
-    Slots::new(Caps {
-        per_upstream: 1,
-        total: 2,
-        queue: Duration::from_millis(5),
-    })
+    Slots::new(Caps { per_upstream: 1, total: 2, queue: Duration::from_millis(5) })
 }
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
@@ -41,17 +33,11 @@ async fn r_11_the_error_names_the_key_to_change() {
     let begun = clock::now();
     let full = slots.acquire(&alpha, &tenant).await.unwrap_err();
     assert!(clock::now() - begun >= Duration::from_millis(5));
-    assert_eq!(
-        (full.key, full.running),
-        ("portcullis.children.perUpstream", 1)
-    );
+    assert_eq!((full.key, full.running), ("portcullis.children.perUpstream", 1));
     let _two = slots.acquire(&beta, &tenant).await.unwrap();
     let full = slots.acquire(&gamma, &tenant).await.unwrap_err();
     assert_eq!((full.key, full.running), ("portcullis.children.total", 2));
-    assert!(
-        full.to_string().contains("raise portcullis.children.total"),
-        "{full}"
-    );
+    assert!(full.to_string().contains("raise portcullis.children.total"), "{full}");
 }
 
 #[tokio::test]
@@ -131,11 +117,7 @@ async fn caps_can_be_raised_while_someone_waits() {
     let _one = slots.acquire(&alpha, &tenant).await.unwrap();
     let mut wait = pin!(slots.acquire(&alpha, &tenant));
     assert!(poll(wait.as_mut()).is_pending());
-    slots.set_caps(Caps {
-        per_upstream: 2,
-        total: 2,
-        ..Caps::default()
-    });
+    slots.set_caps(Caps { per_upstream: 2, total: 2, ..Caps::default() });
     let _two = wait.await.unwrap();
     assert_eq!(slots.running(), 2);
 }
@@ -146,14 +128,8 @@ async fn the_queue_is_bounded() {
     let slots = caps(1, 1);
     let (alpha, tenant) = (name("alpha"), name("t"));
     let _one = slots.acquire(&alpha, &tenant).await.unwrap();
-    let mut waits: Vec<_> = (0..WAITERS)
-        .map(|_| Box::pin(slots.acquire(&alpha, &tenant)))
-        .collect();
-    assert!(
-        waits
-            .iter_mut()
-            .all(|wait| poll(wait.as_mut()).is_pending())
-    );
+    let mut waits: Vec<_> = (0..WAITERS).map(|_| Box::pin(slots.acquire(&alpha, &tenant))).collect();
+    assert!(waits.iter_mut().all(|wait| poll(wait.as_mut()).is_pending()));
     let refused = poll(pin!(slots.acquire(&alpha, &tenant)));
     assert!(matches!(refused, Poll::Ready(Err(_))), "at once");
 }

@@ -26,9 +26,7 @@ fn f_027_a_crash_loop_gets_few_starts() {
             let now = begun + Duration::from_millis(50) * step;
             if let Answer::Start { .. } = supervision.ask(now) {
                 starts += 1;
-                broken = supervision
-                    .failed(now + Duration::from_millis(100), draw)
-                    .broken;
+                broken = supervision.failed(now + Duration::from_millis(100), draw).broken;
             }
         }
         assert!((3..=6).contains(&starts), "{starts} starts in 60 s");
@@ -65,11 +63,7 @@ fn f_027_doubtful_starts_are_single() {
     begin(&mut supervision, now);
     begin(&mut supervision, now);
     let pause = supervision.failed(now, DRAW);
-    assert_eq!(
-        supervision.failed(now, DRAW),
-        pause,
-        "starts that fail together count once"
-    );
+    assert_eq!(supervision.failed(now, DRAW), pause, "starts that fail together count once");
     assert_eq!(supervision.failures(), 1);
     let later = now + pause.length;
     begin(&mut supervision, later);
@@ -87,10 +81,7 @@ fn f_027_failures_are_forgotten_after_sustained_uptime_only() {
     for nth in 1..=3 {
         begin(&mut supervision, now);
         supervision.started(now);
-        now += supervision
-            .failed(now + Duration::from_secs(1), DRAW)
-            .length
-            + Duration::from_secs(1);
+        now += supervision.failed(now + Duration::from_secs(1), DRAW).length + Duration::from_secs(1);
         assert_eq!(supervision.failures(), nth);
     }
     begin(&mut supervision, now);
@@ -120,9 +111,7 @@ async fn f_028_callers_wait_for_the_start_under_way() {
     let others: Vec<_> = (0..50)
         .map(|_| {
             let starts = starts.clone();
-            crate::base::tasks::spawn("other", async move {
-                starts.enter().await.map(Start::succeeded)
-            })
+            crate::base::tasks::spawn("other", async move { starts.enter().await.map(Start::succeeded) })
         })
         .collect();
     for _ in 0..100 {
