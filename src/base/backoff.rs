@@ -22,12 +22,7 @@ impl Backoff {
     /// Delays from `first` up to `cap` (or all `first`, if the cap is smaller).
     #[must_use]
     pub fn new(first: Duration, cap: Duration) -> Self {
-        Self {
-            first,
-            cap: cap.max(first),
-            ceiling: first,
-            failures: 0,
-        }
+        Self { first, cap: cap.max(first), ceiling: first, failures: 0 }
     }
 
     /// Number of delays given since the start or the last reset.
@@ -85,9 +80,7 @@ mod tests {
     #[test]
     fn the_ceiling_doubles_up_to_the_cap() {
         let mut backoff = Backoff::new(FIRST, CAP);
-        let longest: Vec<_> = (0..5)
-            .map(|_| backoff.next_at(u32::MAX).as_millis())
-            .collect();
+        let longest: Vec<_> = (0..5).map(|_| backoff.next_at(u32::MAX).as_millis()).collect();
         assert_eq!(longest, [200, 400, 800, 1000, 1000]);
         assert_eq!((backoff.failures(), backoff.next_at(0)), (5, FIRST));
         backoff.reset();

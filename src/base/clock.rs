@@ -39,32 +39,21 @@ pub fn now() -> Instant {
 
 /// The present moment as milliseconds since 1970, for expiries that outlive the process. May jump with the system clock.
 #[must_use]
-#[allow(
-    clippy::disallowed_methods,
-    reason = "this is the one place that reads the system clock"
-)]
+#[allow(clippy::disallowed_methods, reason = "this is the one place that reads the system clock")]
 pub fn unix_millis() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        })
+        .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Waits for a duration. Safe to cancel.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "this is the one place that waits for time"
-)]
+#[allow(clippy::disallowed_methods, reason = "this is the one place that waits for time")]
 pub async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
 /// Waits for a moment; returns at once if it has passed. Safe to cancel.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "this is the one place that waits for time"
-)]
+#[allow(clippy::disallowed_methods, reason = "this is the one place that waits for time")]
 pub async fn sleep_until(deadline: Instant) {
     tokio::time::sleep_until(deadline.into()).await;
 }
@@ -74,10 +63,7 @@ pub async fn sleep_until(deadline: Instant) {
 /// # Errors
 ///
 /// [`Elapsed`] if the limit came first. Work that is ready at once never fails, not even with a limit of zero.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "this is the one place that waits for time"
-)]
+#[allow(clippy::disallowed_methods, reason = "this is the one place that waits for time")]
 pub async fn within<F: Future>(limit: impl Into<Limit>, work: F) -> Result<F::Output, Elapsed> {
     match limit.into() {
         Limit::For(duration) => tokio::time::timeout(duration, work).await,
@@ -101,10 +87,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_never_ends_elapses() {
-        assert_eq!(
-            within(Duration::from_millis(1), pending::<()>()).await,
-            Err(Elapsed)
-        );
+        assert_eq!(within(Duration::from_millis(1), pending::<()>()).await, Err(Elapsed));
         assert_eq!(within(now(), pending::<()>()).await, Err(Elapsed));
     }
 

@@ -110,9 +110,6 @@ mod tests {
     #[test]
     fn hashes_are_those_of_sha_256() {
         assert_eq!(short_hash(b"abc"), "ba7816bf");
-        assert_eq!(
-            sha256_hex(b""),
-            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-        );
+        assert_eq!(sha256_hex(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     }
 }

@@ -6,3 +6,4 @@ pub mod clock;
 pub mod ids;
 pub mod seal;
 pub mod tasks;
+pub mod units;

@@ -11,9 +11,12 @@
 //! is not told: malformed, unknown, foreign and altered ones take the same path and give the same answer. A handle
 //! has one text: no second spelling opens. No key is ever printed.
 //!
-//! *Limits:* text longer than [`caps::SEALED_TEXT_BYTES`] does not open.
+//! *Limits:* text longer than [`caps::SEALED_TEXT_BYTES`] does not open. [`caps::DERIVED_KEYS`] derived keys are remembered
+//! per ring key, as long as the ring lives; others are derived each time.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, Nonce, RandomizedNonceKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
@@ -81,20 +84,21 @@ pub struct Ring {
     older: Vec<Slot>,
 }
 
-/// A master key, ready for derivation.
+/// A master key, ready for derivation, and what was derived: deriving costs as much as the seal itself, and a session id
+/// is opened for every request.
 struct Slot {
     id: [u8; KEY_ID_BYTES],
     prk: Prk,
+    derived: RwLock<HashMap<Purpose, KeysByTenant>>,
 }
+
+type KeysByTenant = HashMap<Box<str>, Arc<RandomizedNonceKey>>;
 
 impl Ring {
     /// `current` seals and opens, `older` only open.
     #[must_use]
     pub fn from_keys(current: Key, older: impl IntoIterator<Item = Key>) -> Self {
-        Self {
-            current: Slot::new(&current),
-            older: older.into_iter().map(|key| Slot::new(&key)).collect(),
-        }
+        Self { current: Slot::new(&current), older: older.into_iter().map(|key| Slot::new(&key)).collect() }
     }
 
     /// One random key: nothing sealed outlives this ring.
@@ -124,13 +128,7 @@ impl Ring {
 
     /// Opens what [`Ring::seal`] gave for the same purpose, tenant and associated data; `None` for everything else.
     #[must_use]
-    pub fn open(
-        &self,
-        purpose: Purpose,
-        tenant: &str,
-        aad: &[&[u8]],
-        text: &str,
-    ) -> Option<Vec<u8>> {
+    pub fn open(&self, purpose: Purpose, tenant: &str, aad: &[&[u8]], text: &str) -> Option<Vec<u8>> {
         // What has no proper form is opened all the same, as a blank that cannot open.
         let mut sealed = Some(text)
             .filter(|text| text.len() <= caps::SEALED_TEXT_BYTES)
@@ -140,16 +138,10 @@ impl Ring {
         let (head, body) = sealed.split_at_mut(HEAD_BYTES);
         let (id, nonce) = head[1..].split_at(KEY_ID_BYTES);
         // With an unknown key id the current key is tried and fails, since the id is part of what is authenticated.
-        let slot = self
-            .older
-            .iter()
-            .find(|slot| slot.id == id)
-            .unwrap_or(&self.current);
+        let slot = self.older.iter().find(|slot| slot.id == id).unwrap_or(&self.current);
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let plain = slot
-            .key(purpose, tenant)
-            .open_in_place(nonce, Aad::from(bound_to(id, aad)), body)
-            .ok()?;
+        let plain =
+            slot.key(purpose, tenant).open_in_place(nonce, Aad::from(bound_to(id, aad)), body).ok()?;
         Some(plain.to_vec())
     }
 }
@@ -165,17 +157,35 @@ impl Slot {
         let prk = Salt::new(HKDF_SHA256, SALT).extract(key.0.as_slice());
         let mut id = [0; KEY_ID_BYTES];
         expand(&prk, &[b"key id"], &mut id);
-        Self { id, prk }
+        Self {
+            id,
+            prk,
+            derived: RwLock::default(),
+        }
     }
 
-    fn key(&self, purpose: Purpose, tenant: &str) -> RandomizedNonceKey {
+    fn key(&self, purpose: Purpose, tenant: &str) -> Arc<RandomizedNonceKey> {
+        // What is in the map is whole at any time, so a lost holder of the lock does no harm.
+        let derived = self.derived.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = derived.get(&purpose).and_then(|keys| keys.get(tenant)) {
+            return Arc::clone(key);
+        }
+        drop(derived);
+        let key = Arc::new(self.derive(purpose, tenant));
+        let mut derived = self.derived.write().unwrap_or_else(PoisonError::into_inner);
+        if derived.values().map(HashMap::len).sum::<usize>() < caps::DERIVED_KEYS {
+            derived
+                .entry(purpose)
+                .or_default()
+                .insert(tenant.into(), Arc::clone(&key));
+        }
+        key
+    }
+
+    fn derive(&self, purpose: Purpose, tenant: &str) -> RandomizedNonceKey {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         let purpose = bound(&[purpose.0.as_bytes()]);
-        expand(
-            &self.prk,
-            &[b"seal", &purpose, tenant.as_bytes()],
-            bytes.as_mut_slice(),
-        );
+        expand(&self.prk, &[b"seal", &purpose, tenant.as_bytes()], bytes.as_mut_slice());
         RandomizedNonceKey::new(&AES_256_GCM_SIV, bytes.as_slice()).expect("the key has 256 bits")
     }
 }

@@ -55,9 +55,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    Task::start(name, async move {
-        guarded(name, work).await.map_err(Ended::from)
-    })
+    Task::start(name, async move { guarded(name, work).await.map_err(Ended::from) })
 }
 
 /// A running task; a future of its result.
@@ -69,18 +67,9 @@ pub struct Task<T> {
 }
 
 impl<T: Send + 'static> Task<T> {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "this is the one place that spawns"
-    )]
-    fn start(
-        name: &'static str,
-        work: impl Future<Output = Result<T, Ended>> + Send + 'static,
-    ) -> Self {
-        Self {
-            name,
-            handle: AbortOnDropHandle::new(tokio::spawn(work)),
-        }
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that spawns")]
+    fn start(name: &'static str, work: impl Future<Output = Result<T, Ended>> + Send + 'static) -> Self {
+        Self { name, handle: AbortOnDropHandle::new(tokio::spawn(work)) }
     }
 }
 
@@ -109,9 +98,7 @@ impl<T> Future for Task<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let task = self.name;
         // The work catches its own panics, so a failed join means that it was aborted.
-        Pin::new(&mut self.handle)
-            .poll(cx)
-            .map(|joined| joined.unwrap_or(Err(Ended::Stopped { task })))
+        Pin::new(&mut self.handle).poll(cx).map(|joined| joined.unwrap_or(Err(Ended::Stopped { task })))
     }
 }
 

@@ -1,1 +1,27 @@
 //! The narrow waist: the types and traits by which the four stations meet.
+//!
+//! A client's request becomes a [`Call`]; the gate makes it [`Admitted`]; the relay makes an
+//! [`OutCall`] of it; a [`Reply`] comes back, or a [`Fault`]. Dropping the future of a reply, or the
+//! reply, cancels the call at the upstream.
+
+mod authenticate;
+#[allow(
+    clippy::module_inception,
+    reason = "the folder is named after the waist, the file after its main type"
+)]
+mod call;
+mod fault;
+mod principal;
+mod reply;
+mod service;
+mod session;
+mod upstream;
+
+pub use authenticate::{Authenticator, Credentials, Denied};
+pub use call::{Admitted, Call, OutCall, Params, Purpose};
+pub use fault::{Blame, Fault, Outcome};
+pub use principal::{Principal, Proof};
+pub use reply::{Answer, Body, Chunks, Item, Items, Reply, Watch};
+pub use service::{CallService, OutService, RelayService};
+pub use session::{Endpoint, LogLevel, Session, SessionKey};
+pub use upstream::{Audience, Handshake, Observer, UpstreamId, Upstreams};

@@ -1,1 +1,20 @@
 //! The client shore: sockets, Streamable HTTP, sessions and streams of clients.
+//!
+//! A connection is accepted in [`listen`]; each request goes down [`stack`], is decided on in
+//! [`endpoint`], and becomes a call in [`one`]; its answer goes out through [`answer`] or [`events`].
+
+pub mod access;
+pub mod answer;
+pub mod body;
+pub mod endpoint;
+pub mod events;
+pub mod exchange;
+pub mod handshake;
+pub mod legacy;
+pub mod listen;
+pub mod many;
+pub mod media;
+pub mod one;
+pub mod rescue;
+pub mod shore;
+pub mod stack;

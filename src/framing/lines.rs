@@ -33,13 +33,7 @@ impl Lines {
     /// Frames of at most `max_bytes` bytes, line end and byte order mark not counted.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
-        Self {
-            max_bytes,
-            chunks: VecDeque::new(),
-            partial: BytesMut::new(),
-            skipped: None,
-            at_start: true,
-        }
+        Self { max_bytes, chunks: VecDeque::new(), partial: BytesMut::new(), skipped: None, at_start: true }
     }
 
     /// Adds what was read; the lines in it come out of the iterator.

@@ -37,8 +37,7 @@ impl Skipped {
     pub(super) fn feed(&mut self, piece: &[u8]) {
         self.bytes = self.bytes.saturating_add(piece.len() as u64);
         let wanted = END_BYTES - self.head.len();
-        self.head
-            .extend_from_slice(&piece[..wanted.min(piece.len())]);
+        self.head.extend_from_slice(&piece[..wanted.min(piece.len())]);
         let last = &piece[piece.len().saturating_sub(END_BYTES)..];
         let excess = (self.tail.len() + last.len()).saturating_sub(END_BYTES);
         self.tail.drain(..excess);
@@ -52,11 +51,7 @@ impl Skipped {
 
     /// Ends the frame.
     pub(super) fn finish(self) -> Oversized {
-        Oversized {
-            bytes: self.bytes,
-            head: self.head.into(),
-            tail: Vec::from(self.tail).into(),
-        }
+        Oversized { bytes: self.bytes, head: self.head.into(), tail: Vec::from(self.tail).into() }
     }
 }
 

@@ -127,9 +127,7 @@ impl Decoder {
             self.end_line(Bytes::new());
         }
         let draft = std::mem::take(&mut self.event);
-        draft
-            .finish()
-            .filter(|ended| !matches!(ended, Ok(event) if event.data.is_empty()))
+        draft.finish().filter(|ended| !matches!(ended, Ok(event) if event.data.is_empty()))
     }
 
     /// Takes a piece of a line whose end is not in sight.
@@ -152,8 +150,7 @@ impl Decoder {
         let line = self.without_bom(line);
         // Decided by the prefix alone, which is always there by now: the rest of the line has not come yet.
         let rest = if let Some(value) = line.strip_prefix(b"data:") {
-            self.event
-                .skip_line(value.strip_prefix(b" ").unwrap_or(value));
+            self.event.skip_line(value.strip_prefix(b" ").unwrap_or(value));
             Rest::Counted
         } else if line.starts_with(b"id:") || line.starts_with(b"event:") {
             self.event.skip_line(&line);
@@ -289,12 +286,7 @@ impl Draft {
         if data.is_empty() && self.id.is_none() && self.retry.is_none() {
             return None;
         }
-        Some(Ok(Event {
-            id: self.id,
-            name: self.name,
-            data,
-            retry: self.retry,
-        }))
+        Some(Ok(Event { id: self.id, name: self.name, data, retry: self.retry }))
     }
 }
 
@@ -339,9 +331,7 @@ impl Field {
 /// Digits only, as the format demands.
 fn milliseconds(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    digits
-        .then(|| std::str::from_utf8(text).ok()?.parse().ok())
-        .flatten()
+    digits.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
 }
 
 #[cfg(test)]

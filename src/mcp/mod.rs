@@ -1,4 +1,8 @@
 //! What the MCP specification says, as data and pure functions: methods, revisions, capabilities, names, URIs.
 
+pub mod answers;
+pub mod capabilities;
+pub mod methods;
 pub mod names;
+pub mod revision;
 pub mod uris;

@@ -78,16 +78,9 @@ pub fn namespace_of(entry: &str) -> String {
         return lower;
     }
     let tail = format!("-{}", ids::short_hash(entry.as_bytes()));
-    let readable = stem(
-        lower.trim_start_matches(|c: char| !c.is_ascii_lowercase()),
-        '-',
-    );
+    let readable = stem(lower.trim_start_matches(|c: char| !c.is_ascii_lowercase()), '-');
     let readable = shortened(&readable, caps::NAMESPACE_CHARS - tail.len());
-    let readable = if readable.is_empty() {
-        BARE_STEM
-    } else {
-        readable
-    };
+    let readable = if readable.is_empty() { BARE_STEM } else { readable };
     readable.replace('_', "-") + &tail
 }
 
@@ -98,10 +91,8 @@ pub fn namespace_of(entry: &str) -> String {
 #[must_use]
 pub fn expose(namespace: Option<&str>, original: &str, budget: usize) -> Exposed {
     let budget = clamped(budget);
-    plain(namespace, original, budget).unwrap_or_else(|| Exposed {
-        name: alias(namespace, original, budget, HASH_DIGITS),
-        altered: true,
-    })
+    plain(namespace, original, budget)
+        .unwrap_or_else(|| Exposed { name: alias(namespace, original, budget, HASH_DIGITS), altered: true })
 }
 
 /// The names of all tools (or all prompts) of one upstream, in the order given, distinct for distinct originals.
@@ -133,16 +124,10 @@ pub fn expose_all<'a>(
         names.entry(original).or_insert_with(|| {
             let name = free_alias(namespace, original, budget, &taken);
             taken.insert(name.clone());
-            Exposed {
-                name,
-                altered: true,
-            }
+            Exposed { name, altered: true }
         });
     }
-    originals
-        .iter()
-        .map(|original| names[original].clone())
-        .collect()
+    originals.iter().map(|original| names[original].clone()).collect()
 }
 
 fn clamped(budget: usize) -> usize {
@@ -153,10 +138,7 @@ fn clamped(budget: usize) -> usize {
 fn plain(namespace: Option<&str>, original: &str, budget: usize) -> Option<Exposed> {
     let name = prefix(namespace) + original;
     let fits = !original.is_empty() && name.len() <= budget && name.chars().all(is_safe);
-    fits.then_some(Exposed {
-        name,
-        altered: false,
-    })
+    fits.then_some(Exposed { name, altered: false })
 }
 
 fn prefix(namespace: Option<&str>) -> String {
@@ -164,12 +146,7 @@ fn prefix(namespace: Option<&str>) -> String {
 }
 
 /// The first alias of growing hash that nobody has.
-fn free_alias(
-    namespace: Option<&str>,
-    original: &str,
-    budget: usize,
-    taken: &HashSet<String>,
-) -> String {
+fn free_alias(namespace: Option<&str>, original: &str, budget: usize, taken: &HashSet<String>) -> String {
     let longest = 2 * HASH_DIGITS;
     (HASH_DIGITS..=longest)
         .map(|digits| alias(namespace, original, budget, digits))

@@ -58,11 +58,7 @@ pub struct SlugClash {
 /// Takes a namespace that passed `check_namespace`; [`check_slugs`] makes sure that the way back is clear.
 #[must_use]
 pub fn scheme_slug(namespace: &str) -> Cow<'_, str> {
-    if namespace.contains('_') {
-        Cow::Owned(namespace.replace('_', "-"))
-    } else {
-        Cow::Borrowed(namespace)
-    }
+    if namespace.contains('_') { Cow::Owned(namespace.replace('_', "-")) } else { Cow::Borrowed(namespace) }
 }
 
 /// Checks that no two of the namespaces have one slug, such as `a_b` and `a-b`.
@@ -75,10 +71,7 @@ pub fn check_slugs<'a>(namespaces: impl IntoIterator<Item = &'a str>) -> Result<
     for namespace in namespaces {
         let slug = scheme_slug(namespace);
         if let Some((_, first)) = seen.iter().find(|(other, _)| *other == slug) {
-            return Err(SlugClash {
-                first: (*first).to_owned(),
-                second: namespace.to_owned(),
-            });
+            return Err(SlugClash { first: (*first).to_owned(), second: namespace.to_owned() });
         }
         seen.push((slug, namespace));
     }
@@ -112,9 +105,7 @@ pub fn split(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
     }
     if let Some((scheme, rest)) = ui(exposed) {
         let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-        let (slug, _) = authority
-            .split_once('.')
-            .filter(|(slug, _)| is_slug(slug))?;
+        let (slug, _) = authority.split_once('.').filter(|(slug, _)| is_slug(slug))?;
         let original = format!("{scheme}{}", &rest[slug.len() + 1..]);
         return Some((slug, Cow::Owned(original)));
     }
@@ -145,17 +136,12 @@ fn map<'a>(slug: &str, original: &'a str, kind: Kind) -> Result<Cow<'a, str>, Ur
     if has_control(original) {
         return Err(UriFault::Control);
     }
-    let scheme = original
-        .split_once(':')
-        .map(|(scheme, _)| scheme)
-        .filter(|scheme| is_scheme(scheme));
+    let scheme = original.split_once(':').map(|(scheme, _)| scheme).filter(|scheme| is_scheme(scheme));
     let exposed = if scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https")) {
         return Ok(Cow::Borrowed(original));
     } else if let Some((scheme, rest)) = ui(original) {
         format!("{scheme}{slug}.{rest}")
-    } else if scheme.is_some_and(|scheme| !scheme.eq_ignore_ascii_case(RAW))
-        && is_legal(original, kind)
-    {
+    } else if scheme.is_some_and(|scheme| !scheme.eq_ignore_ascii_case(RAW)) && is_legal(original, kind) {
         format!("{slug}+{original}")
     } else {
         raw(slug, original, kind)
@@ -215,11 +201,7 @@ fn parts(text: &str, kind: Kind) -> impl Iterator<Item = Part<'_>> {
         let at = if start > 0 { start } else { end };
         let (part, after) = rest.split_at(at);
         rest = after;
-        Some(if start > 0 {
-            Part::Literal(part)
-        } else {
-            Part::Expression(part)
-        })
+        Some(if start > 0 { Part::Literal(part) } else { Part::Expression(part) })
     })
 }
 
@@ -253,10 +235,8 @@ fn is_legal(text: &str, kind: Kind) -> bool {
 }
 
 fn is_legal_literal(text: &[u8]) -> bool {
-    let is_escape = |at: usize| {
-        text.get(at + 1..at + 3)
-            .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    };
+    let is_escape =
+        |at: usize| text.get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
     text.iter().enumerate().all(|(at, &byte)| match byte {
         b'%' => is_escape(at),
         _ => byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=".contains(&byte),
@@ -266,16 +246,12 @@ fn is_legal_literal(text: &[u8]) -> bool {
 /// `[a-z][a-z0-9-]*`: what a slug is, and what makes the first `+` or `.` its end.
 fn is_slug(slug: &str) -> bool {
     slug.starts_with(|c: char| c.is_ascii_lowercase())
-        && slug
-            .bytes()
-            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        && slug.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
 fn is_scheme(scheme: &str) -> bool {
     scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }
 
 fn has_control(text: &str) -> bool {

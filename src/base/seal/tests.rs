@@ -32,17 +32,7 @@ fn malformed_text_does_not_open() {
     let padded = format!("{sealed}=");
     let spaced = format!(" {sealed}");
     let long = "A".repeat(caps::SEALED_TEXT_BYTES + 1);
-    for text in [
-        "",
-        "A",
-        "%%%",
-        "é",
-        &padded,
-        &spaced,
-        &long,
-        &sealed[1..],
-        &"A".repeat(44),
-    ] {
+    for text in ["", "A", "%%%", "é", &padded, &spaced, &long, &sealed[1..], &"A".repeat(44)] {
         assert_eq!(ring.open(SESSION, "t", &[], text), None, "{text}");
     }
 }
@@ -54,19 +44,38 @@ fn keys_are_not_printed() {
     let text = key.reveal();
     assert_eq!(format!("{key:?}"), "Key(..)");
     assert_eq!(format!("{:?}", Ring::from_keys(key, [])), "Ring(1 keys)");
-    assert_eq!(
-        Key::parse(&text).map(|key| key.reveal()),
-        Some(text.clone())
-    );
+    assert_eq!(Key::parse(&text).map(|key| key.reveal()), Some(text.clone()));
     assert!(Key::parse(&text[1..]).is_none() && Key::parse("").is_none());
 }
 
 #[test]
 fn two_seals_of_one_text_differ() {
     let ring = Ring::random();
-    assert_ne!(
-        ring.seal(SESSION, "t", &[], b"x"),
-        ring.seal(SESSION, "t", &[], b"x")
+    assert_ne!(ring.seal(SESSION, "t", &[], b"x"), ring.seal(SESSION, "t", &[], b"x"));
+}
+
+#[test]
+fn keys_beyond_those_remembered_work_all_the_same() {
+    let ring = Ring::random();
+    for tenant in 0..caps::DERIVED_KEYS + 2 {
+        let _ = ring.seal(SESSION, &tenant.to_string(), &[], b"x");
+    }
+    for tenant in ["0", &(caps::DERIVED_KEYS + 1).to_string(), "new"] {
+        let sealed = ring.seal(SESSION, tenant, &[], b"x");
+        assert_eq!(
+            ring.open(SESSION, tenant, &[], &sealed),
+            Some(b"x".to_vec())
+        );
+        assert_eq!(ring.open(SESSION, "1", &[], &sealed), None);
+    }
+    let derived = ring
+        .current
+        .derived
+        .read()
+        .expect("no panic under the lock");
+    assert_eq!(
+        derived.values().map(HashMap::len).sum::<usize>(),
+        caps::DERIVED_KEYS
     );
 }
 

@@ -11,10 +11,7 @@ use super::*;
 const LONG: Duration = Duration::from_secs(20);
 
 /// A future that never ends and tells when it is dropped.
-fn endless() -> (
-    impl Future<Output = ()> + Send + 'static,
-    oneshot::Receiver<()>,
-) {
+fn endless() -> (impl Future<Output = ()> + Send + 'static, oneshot::Receiver<()>) {
     let (alive, dropped) = oneshot::channel::<()>();
     let work = async move {
         let _alive = alive;
@@ -61,25 +58,13 @@ async fn a_detached_task_runs_on() {
 #[tokio::test]
 async fn a_panic_is_a_value_and_is_reported() {
     static SEEN: Mutex<Vec<&str>> = Mutex::new(Vec::new());
-    on_panic(|panicked| {
-        SEEN.lock()
-            .expect("no panic under the lock")
-            .push(panicked.task)
-    });
+    on_panic(|panicked| SEEN.lock().expect("no panic under the lock").push(panicked.task));
     let failed = spawn("fails", async { panic!("a secret") }).await;
-    assert_eq!(
-        failed,
-        Err::<(), _>(Ended::Panicked(Panicked { task: "fails" }))
-    );
-    assert_eq!(
-        Panicked { task: "fails" }.to_string(),
-        "task fails panicked"
-    );
+    assert_eq!(failed, Err::<(), _>(Ended::Panicked(Panicked { task: "fails" })));
+    assert_eq!(Panicked { task: "fails" }.to_string(), "task fails panicked");
 
     let group = Group::new();
-    group
-        .spawn("fails-alone", async { panic!("a secret") })
-        .detach();
+    group.spawn("fails-alone", async { panic!("a secret") }).detach();
     assert_eq!(group.drain(LONG).await, Ok(()));
     let seen = SEEN.lock().expect("no panic under the lock").clone();
     assert!(seen.contains(&"fails") && seen.contains(&"fails-alone"));

@@ -18,20 +18,14 @@ fn all(max_bytes: usize, chunks: &[&[u8]]) -> Vec<Result<Bytes, Oversized>> {
 }
 
 fn texts(chunks: &[&[u8]]) -> Vec<Bytes> {
-    all(1 << 20, chunks)
-        .into_iter()
-        .map(|line| line.expect("no line is over the limit"))
-        .collect()
+    all(1 << 20, chunks).into_iter().map(|line| line.expect("no line is over the limit")).collect()
 }
 
 /// STDIO-01
 #[test]
 fn f_033_several_messages_in_one_read_and_one_in_several() {
     let read = b"log line\n{\"a\":1}\n{\"b\":2}\n{\"c\"";
-    assert_eq!(
-        texts(&[read, b":", b"3}\n"]),
-        [&b"log line"[..], b"{\"a\":1}", b"{\"b\":2}", b"{\"c\":3}"]
-    );
+    assert_eq!(texts(&[read, b":", b"3}\n"]), [&b"log line"[..], b"{\"a\":1}", b"{\"b\":2}", b"{\"c\":3}"]);
 }
 
 #[test]

@@ -76,10 +76,7 @@ fn put_retry(out: &mut BytesMut, ms: u64) {
 
 /// Names and ids are our own words; a line end or NUL in one would break the event or the id, so none gets through.
 fn put_word(out: &mut BytesMut, word: &str) {
-    for byte in word
-        .bytes()
-        .filter(|byte| !matches!(byte, 0 | b'\r' | b'\n'))
-    {
+    for byte in word.bytes().filter(|byte| !matches!(byte, 0 | b'\r' | b'\n')) {
         out.put_u8(byte);
     }
 }

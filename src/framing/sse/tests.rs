@@ -31,13 +31,9 @@ fn datas(text: &str) -> Vec<Bytes> {
 /// HTTP-34
 #[test]
 fn f_005_bare_data_lines_without_name_and_with_either_space() {
-    let got =
-        events(": hello\r\ndata:{\"jsonrpc\":\"2.0\",\"id\":1,\r\ndata: \"result\":{}}\r\n\r\n");
+    let got = events(": hello\r\ndata:{\"jsonrpc\":\"2.0\",\"id\":1,\r\ndata: \"result\":{}}\r\n\r\n");
     assert_eq!(got.len(), 1);
-    assert_eq!(
-        got[0].data,
-        "{\"jsonrpc\":\"2.0\",\"id\":1,\n\"result\":{}}"
-    );
+    assert_eq!(got[0].data, "{\"jsonrpc\":\"2.0\",\"id\":1,\n\"result\":{}}");
     assert_eq!(got[0].name, None);
 }
 
@@ -60,10 +56,7 @@ fn the_id_of_a_last_event_without_blank_line_is_not_received() {
 /// HTTP-34
 #[test]
 fn all_line_ends_are_line_ends() {
-    assert_eq!(
-        datas("data: 1\r\rdata: 2\n\ndata: 3\r\n\r\ndata: 4\r\n\n"),
-        ["1", "2", "3", "4"]
-    );
+    assert_eq!(datas("data: 1\r\rdata: 2\n\ndata: 3\r\n\r\ndata: 4\r\n\n"), ["1", "2", "3", "4"]);
 }
 
 /// HTTP-34
@@ -76,10 +69,7 @@ fn a_bom_at_the_start_is_skipped() {
 /// HTTP-34
 #[test]
 fn comments_and_unknown_fields_are_ignored() {
-    assert_eq!(
-        datas(":\n: x\nfoo: bar\ndatas: 1\ndata: 1\nbar\n\n: x\n\n"),
-        ["1"]
-    );
+    assert_eq!(datas(":\n: x\nfoo: bar\ndatas: 1\ndata: 1\nbar\n\n: x\n\n"), ["1"]);
 }
 
 /// HTTP-34
@@ -94,17 +84,9 @@ fn fields_are_read_and_last_one_wins() {
     let got = events("id: a\nid: b\nevent: x\nevent: endpoint\nretry: 5\nretry: 1x\ndata: d\n\n");
     assert_eq!(
         got,
-        [Event {
-            id: Some("b".into()),
-            name: Some("endpoint".into()),
-            data: "d".into(),
-            retry: Some(5),
-        }]
+        [Event { id: Some("b".into()), name: Some("endpoint".into()), data: "d".into(), retry: Some(5) }]
     );
-    assert_eq!(
-        events("id: a\0b\ndata: d\nretry: 99999999999999999999\n\n")[0].id,
-        None
-    );
+    assert_eq!(events("id: a\0b\ndata: d\nretry: 99999999999999999999\n\n")[0].id, None);
 }
 
 /// HTTP-13
@@ -112,10 +94,7 @@ fn fields_are_read_and_last_one_wins() {
 fn an_empty_data_only_carries_id_or_delay() {
     let got = events("id: 1\ndata: \n\nretry: 20\n\ndata:\n\nevent: message\n\n");
     assert_eq!(got.len(), 2);
-    assert_eq!(
-        (got[0].id.as_deref(), &got[0].data[..]),
-        (Some(&b"1"[..]), &b""[..])
-    );
+    assert_eq!((got[0].id.as_deref(), &got[0].data[..]), (Some(&b"1"[..]), &b""[..]));
     assert_eq!(got[1].retry, Some(20));
 }
 
@@ -134,15 +113,9 @@ fn f_032_a_character_split_over_reads_survives() {
 fn f_012_an_event_comes_out_as_soon_as_its_blank_line_is_read() {
     let mut decoder = Decoder::new(100);
     decoder.push(Bytes::from_static(b"data: 1\r\n\r"));
-    assert_eq!(
-        decoder.next().and_then(Result::ok).map(|event| event.data),
-        Some("1".into())
-    );
+    assert_eq!(decoder.next().and_then(Result::ok).map(|event| event.data), Some("1".into()));
     decoder.push(Bytes::from_static(b"\ndata: 2\r\n\r\n"));
-    assert_eq!(
-        decoder.next().and_then(Result::ok).map(|event| event.data),
-        Some("2".into())
-    );
+    assert_eq!(decoder.next().and_then(Result::ok).map(|event| event.data), Some("2".into()));
 }
 
 #[test]
@@ -165,26 +138,14 @@ fn f_035_an_oversized_event_is_skipped_to_its_end() {
 #[test]
 fn f_035_many_small_lines_are_one_big_event() {
     let got = all(10, &["data: 123\n".repeat(4).as_bytes(), b"\ndata: 2\n\n"]);
-    assert_eq!(
-        got[0].as_ref().map_err(|oversized| oversized.bytes),
-        Err(15)
-    );
+    assert_eq!(got[0].as_ref().map_err(|oversized| oversized.bytes), Err(15));
     assert!(got[1].is_ok());
 }
 
 #[test]
 fn comments_never_make_an_event_too_big() {
-    let text = format!(
-        "data: 1\n{}:{}\ndata: 2\n\n",
-        ": ping\n".repeat(1000),
-        "x".repeat(5000)
-    );
-    assert_eq!(
-        all(3, &[text.as_bytes()])[0]
-            .as_ref()
-            .map(|event| &event.data[..]),
-        Ok(&b"1\n2"[..])
-    );
+    let text = format!("data: 1\n{}:{}\ndata: 2\n\n", ": ping\n".repeat(1000), "x".repeat(5000));
+    assert_eq!(all(3, &[text.as_bytes()])[0].as_ref().map(|event| &event.data[..]), Ok(&b"1\n2"[..]));
 }
 
 #[test]
@@ -215,12 +176,7 @@ fn what_is_written() {
 #[test]
 fn nothing_written_breaks_out_of_its_field() {
     let mut out = BytesMut::new();
-    encode(
-        &mut out,
-        "a\ndata: x",
-        Some("1\r\n\r\n2\0"),
-        b"{}\n\ndata: {}",
-    );
+    encode(&mut out, "a\ndata: x", Some("1\r\n\r\n2\0"), b"{}\n\ndata: {}");
     assert_eq!(out, "event: adata: x\nid: 12\ndata: {}  data: {}\n\n");
 }
 

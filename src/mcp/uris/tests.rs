@@ -5,25 +5,18 @@ use proptest::prelude::*;
 use super::*;
 
 fn exposed(original: &str) -> String {
-    expose("github", original)
-        .expect("this can be exposed")
-        .into_owned()
+    expose("github", original).expect("this can be exposed").into_owned()
 }
 
 fn template(original: &str) -> String {
-    expose_template("github", original)
-        .expect("this can be exposed")
-        .into_owned()
+    expose_template("github", original).expect("this can be exposed").into_owned()
 }
 
 /// RES-04
 #[test]
 fn f_044_the_namespace_goes_into_the_scheme_and_comes_off_again() {
     let table = [
-        (
-            "file:///data/A%20b%2f.txt",
-            "github+file:///data/A%20b%2f.txt",
-        ),
+        ("file:///data/A%20b%2f.txt", "github+file:///data/A%20b%2f.txt"),
         ("git+ssh://h/x?q#f", "github+git+ssh://h/x?q#f"),
         ("http://[::1]:80/", "github+http://[::1]:80/"),
         ("FILE:///A", "github+FILE:///A"),
@@ -94,10 +87,7 @@ fn f_044_expansions_lead_back() {
     let expand = |template: String| template.replace("{+path}", "data/A%20b.txt");
     let original = "file:///{+path}";
     let through = expand(template(original));
-    assert_eq!(
-        split(&through),
-        Some(("github", expand(original.into()).into()))
-    );
+    assert_eq!(split(&through), Some(("github", expand(original.into()).into())));
 }
 
 /// RES-08
@@ -144,10 +134,7 @@ fn what_we_never_exposed_does_not_split() {
 fn slugs_are_scheme_characters_and_must_differ() {
     assert_eq!(scheme_slug("a_b-c"), "a-b-c");
     assert_eq!(check_slugs(["a", "a-b", "a_c"]), Ok(()));
-    let clash = SlugClash {
-        first: "a-b".into(),
-        second: "a_b".into(),
-    };
+    let clash = SlugClash { first: "a-b".into(), second: "a_b".into() };
     assert_eq!(check_slugs(["x", "a-b", "a_b"]), Err(clash));
 }
 

@@ -1,0 +1,214 @@
+//! Running a gateway: bind, start, wait for a signal, drain.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio_util::sync::CancellationToken;
+
+use crate::admin;
+use crate::app::build::{Gateway, build};
+use crate::app::drain::drain;
+use crate::app::ready::Gauge;
+use crate::base::{clock, tasks};
+use crate::config::snapshot::{Runtime as Spread, Snapshot};
+use crate::downstream::listen;
+use crate::telemetry::events::app::{ConfigWarning, Listening, Shore as Side, Started};
+use crate::telemetry::{Telemetry, UPKEEP_EVERY};
+
+/// A gateway that listens.
+pub struct Serving {
+    /// Its parts.
+    pub gateway: Gateway,
+    /// Where clients reach it.
+    pub clients: SocketAddr,
+    /// Where the operator does.
+    pub operator: SocketAddr,
+}
+
+/// Why a gateway does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// An address cannot be bound.
+    #[error("cannot listen on {address} for {side}")]
+    Bind {
+        /// Which one.
+        address: SocketAddr,
+        /// For whom: `clients` or `the operator`.
+        side: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The process cannot have what it needs.
+    #[error("the gateway cannot start")]
+    System(#[from] io::Error),
+}
+
+/// Runs a gateway until a signal says to stop. `started` is run once it listens.
+///
+/// # Errors
+/// When it cannot start; once it runs, nothing ends it but a signal.
+pub fn run<F>(config: Arc<Snapshot>, telemetry: &Telemetry, started: impl FnOnce(Serving) -> F) -> Result<(), ServeError>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let workers = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let (home, spread) = runtimes(config.runtime, workers)?;
+    let copies = spread.len().max(1);
+    let bind = |address, side, copies| {
+        listen::bind(address, copies).map_err(|source| ServeError::Bind { address, side, source })
+    };
+    let mut operator = bind(config.admin_listen, "the operator", 1)?;
+    let clients = bind(config.listen, "clients", copies)?;
+    for (side, socket) in [(Side::Clients, &clients[0]), (Side::Operator, &operator[0])] {
+        Listening { shore: side, address: &socket.local_addr()? }.emit();
+    }
+    let addresses = (clients[0].local_addr()?, operator[0].local_addr()?);
+    // The catalog's tasks and the children live on the home run time.
+    let entered = home.enter();
+    let gateway = build(config.clone())?;
+    drop(entered);
+    let source = config.source.as_ref().map(|path| path.display());
+    let source = source.as_ref().map(|path| path as &dyn std::fmt::Display);
+    Started { config: source, upstreams: config.upstreams.len() }.emit();
+    for warning in &config.warnings {
+        ConfigWarning { warning }.emit();
+    }
+    for failed in &config.failed {
+        failed.problems.iter().for_each(|problem| ConfigWarning { warning: problem }.emit());
+    }
+    let serving = Serving { gateway: gateway.clone(), clients: addresses.0, operator: addresses.1 };
+    let after = started(serving);
+    let stop = CancellationToken::new();
+    let threads = spread_out(spread, clients, &gateway, &stop)?;
+    home.block_on(async {
+        let operator = operator.swap_remove(0);
+        live(&gateway, telemetry, threads.left_over, operator, after, &stop).await
+    })?;
+    for thread in threads.running {
+        // A worker that panicked has been logged; there is nothing left to save.
+        let _ = thread.join();
+    }
+    home.shutdown_timeout(Duration::from_secs(1));
+    Ok(())
+}
+
+/// The home run time, and one more for each core if connections are spread over run times.
+fn runtimes(spread: Spread, workers: usize) -> io::Result<(Runtime, Vec<Runtime>)> {
+    match spread {
+        Spread::Shared => Ok((Builder::new_multi_thread().worker_threads(workers).enable_all().build()?, Vec::new())),
+        Spread::PerCore => {
+            let one = || Builder::new_current_thread().enable_all().build();
+            let each = (0..workers).map(|_| one()).collect::<io::Result<_>>()?;
+            Ok((one()?, each))
+        }
+    }
+}
+
+struct Threads {
+    running: Vec<thread::JoinHandle<()>>,
+    /// Sockets that the home run time serves itself.
+    left_over: Vec<std::net::TcpListener>,
+}
+
+/// Starts a thread for each run time, each with a socket of its own.
+fn spread_out(
+    runtimes: Vec<Runtime>,
+    mut sockets: Vec<std::net::TcpListener>,
+    gateway: &Gateway,
+    stop: &CancellationToken,
+) -> io::Result<Threads> {
+    let mut running = Vec::new();
+    for runtime in runtimes {
+        let Some(socket) = sockets.pop() else { break };
+        let (shore, stop) = (gateway.shore.clone(), stop.clone());
+        let work = move || {
+            // The socket was bound by us; a run time that cannot use it leaves its share to the others.
+            let _ = runtime.block_on(listen::run(shore, socket, stop));
+            runtime.shutdown_timeout(Duration::from_millis(200));
+        };
+        running.push(thread::Builder::new().name("clients".into()).spawn(work)?);
+    }
+    Ok(Threads { running, left_over: sockets })
+}
+
+/// Everything that runs on the home run time, until the drain is done.
+async fn live(
+    gateway: &Gateway,
+    telemetry: &Telemetry,
+    sockets: Vec<std::net::TcpListener>,
+    operator: std::net::TcpListener,
+    after: impl Future<Output = ()> + Send + 'static,
+    stop: &CancellationToken,
+) -> io::Result<()> {
+    let work = tasks::Group::new();
+    for socket in sockets {
+        let served = listen::run(gateway.shore.clone(), socket, stop.clone());
+        work.spawn("listening", async move { drop(served.await) }).detach();
+    }
+    let gauge = Arc::new(Gauge { catalog: gateway.catalog.clone(), shore: gateway.shore.clone() });
+    let closed = CancellationToken::new();
+    let port = tasks::spawn("operator's port", admin::serve(operator, telemetry.clone(), gauge, closed.clone()));
+    let (telemetry, sessions) = (telemetry.clone(), gateway.sessions.clone());
+    let upkeep = tasks::spawn("upkeep", async move {
+        loop {
+            clock::sleep(UPKEEP_EVERY).await;
+            telemetry.upkeep();
+        }
+    });
+    let sweep = tasks::spawn("session sweep", async move {
+        loop {
+            clock::sleep(sessions.sweep_interval()).await;
+            sessions.sweep();
+        }
+    });
+    let reading = gateway.catalog.start();
+    let after = tasks::spawn("start report", after);
+    let cause = signals::wait().await?;
+    let forced = tasks::spawn("second signal", async {
+        // Without signals there is no second one.
+        if signals::wait().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    });
+    tokio::select! {
+        biased;
+        // Both are safe to cancel: the process ends either way.
+        () = drain(gateway, cause, stop) => {}
+        _ = forced => gateway.servers.shutdown(Duration::ZERO).await,
+    }
+    reading.stop();
+    // The rest of the listeners' connections; bounded by the listener itself.
+    let _ = work.drain(Duration::from_secs(3)).await;
+    closed.cancel();
+    let _ = clock::within(Duration::from_secs(1), port).await;
+    drop((upkeep, sweep, after));
+    Ok(())
+}
+
+/// The signals that end the process.
+mod signals {
+    use std::io;
+
+    /// Waits for one and names it.
+    #[cfg(unix)]
+    pub(super) async fn wait() -> io::Result<&'static str> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::select! {
+            // Both are safe to cancel.
+            _ = term.recv() => Ok("SIGTERM"),
+            _ = int.recv() => Ok("SIGINT"),
+        }
+    }
+
+    /// Waits for one and names it.
+    #[cfg(not(unix))]
+    pub(super) async fn wait() -> io::Result<&'static str> {
+        tokio::signal::ctrl_c().await.map(|()| "Ctrl-C")
+    }
+}

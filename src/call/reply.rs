@@ -1,0 +1,99 @@
+//! What comes back: notices, questions, and one answer.
+
+use std::fmt;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures_util::Stream;
+
+use crate::call::fault::{Fault, Outcome};
+use crate::call::upstream::UpstreamId;
+use crate::jsonrpc::Message;
+use crate::jsonrpc::rewrite::{Node, UriMap};
+
+/// The reply to a call.
+///
+/// *On drop* before its end: the call is cancelled upstream.
+pub enum Reply {
+    /// Nothing comes before the answer.
+    Done(Answer),
+    /// Notices, then the answer or a fault, which is last.
+    Items(Items),
+}
+
+/// A stream of reply items.
+pub type Items = Pin<Box<dyn Stream<Item = Item> + Send>>;
+
+/// One thing that comes back.
+pub enum Item {
+    /// A notification that belongs to the call (progress, a log message), ready for the client.
+    Notice(Bytes),
+    /// The answer; nothing follows.
+    Done(Answer),
+    /// The call failed after it began; nothing follows.
+    Failed(Fault),
+}
+
+/// The answer to a call, not yet addressed to the client.
+pub struct Answer {
+    /// The text, in one of its forms.
+    pub body: Body,
+    /// What is to be replaced in it beside the id.
+    pub rewrites: &'static Node,
+    /// How its URIs become those that the client sees; `None` leaves them.
+    pub uris: Option<UriMap>,
+    /// Who answered; none for the gateway itself.
+    pub upstream: Option<UpstreamId>,
+    /// Told when the last byte has gone; dropped untold when it never goes.
+    pub watch: Option<Box<dyn Watch>>,
+}
+
+/// The text of an answer.
+pub enum Body {
+    /// A `result` that the gateway made: the value of that member, as shared text.
+    Result(Bytes),
+    /// An upstream's response, whole.
+    Message(Message),
+    /// An upstream's response as it arrives; not yet looked at.
+    Stream(Chunks),
+}
+
+/// The text of a large answer.
+pub type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Fault>> + Send>>;
+
+/// Told how a call ended.
+pub trait Watch: Send {
+    /// The answer has been written, with this outcome.
+    fn ended(self: Box<Self>, outcome: Outcome);
+}
+
+impl Answer {
+    /// A result of the gateway itself.
+    #[must_use]
+    pub fn result(text: impl Into<Bytes>) -> Self {
+        Self::of(Body::Result(text.into()))
+    }
+
+    /// An answer in which only the id is replaced.
+    #[must_use]
+    pub fn of(body: Body) -> Self {
+        Self { body, rewrites: &crate::mcp::answers::PLAIN, uris: None, upstream: None, watch: None }
+    }
+}
+
+impl Reply {
+    /// An empty result.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::Done(Answer::result(Bytes::from_static(b"{}")))
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Done(_) => "Reply::Done",
+            Self::Items(_) => "Reply::Items",
+        })
+    }
+}

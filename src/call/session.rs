@@ -1,0 +1,132 @@
+//! A client's session, as all stages see it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::call::principal::Principal;
+use crate::call::upstream::UpstreamId;
+use crate::mcp::revision::Revision;
+
+/// The random part of a session id; a secret, so it prints as a stub.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionKey(pub [u8; 16]);
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionKey(…)")
+    }
+}
+
+/// What a client connected to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// `/mcp`: all upstreams, under namespaces.
+    Merged,
+    /// `/mcp/<upstream>`: one, with its own names.
+    Upstream(UpstreamId),
+}
+
+/// The severity from which a session wants log messages (LOG-02); unset until the client says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum LogLevel {
+    /// `debug`
+    Debug = 1,
+    /// `info`
+    Info,
+    /// `notice`
+    Notice,
+    /// `warning`
+    Warning,
+    /// `error`
+    Error,
+    /// `critical`
+    Critical,
+    /// `alert`
+    Alert,
+    /// `emergency`
+    Emergency,
+}
+
+impl LogLevel {
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::Debug, "debug"),
+        (Self::Info, "info"),
+        (Self::Notice, "notice"),
+        (Self::Warning, "warning"),
+        (Self::Error, "error"),
+        (Self::Critical, "critical"),
+        (Self::Alert, "alert"),
+        (Self::Emergency, "emergency"),
+    ];
+
+    /// The level with this name on the wire.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, other)| *other == name).map(|(level, _)| *level)
+    }
+
+    /// The name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize - 1].1
+    }
+}
+
+/// A session that is open.
+///
+/// *Invariants.* Revision, principal and endpoint never change; whoever speaks in its name was
+/// authenticated as its principal in that very request (SEC-10).
+#[derive(Debug)]
+pub struct Session {
+    /// The random part of its id.
+    pub key: SessionKey,
+    /// Negotiated with the client (LIFE-03).
+    pub revision: Revision,
+    /// Who opened it.
+    pub who: Arc<Principal>,
+    /// Where it was opened.
+    pub endpoint: Endpoint,
+    /// Cancelled when it has ended.
+    pub ended: CancellationToken,
+    level: AtomicU8,
+}
+
+impl Session {
+    /// A new session.
+    #[must_use]
+    pub fn new(key: SessionKey, revision: Revision, who: Arc<Principal>, endpoint: Endpoint) -> Self {
+        Self { key, revision, who, endpoint, ended: CancellationToken::new(), level: AtomicU8::new(0) }
+    }
+
+    /// The level that the client asked for, if it did.
+    #[must_use]
+    pub fn log_level(&self) -> Option<LogLevel> {
+        let level = self.level.load(Ordering::Relaxed);
+        LogLevel::ALL.get(usize::from(level).checked_sub(1)?).map(|(level, _)| *level)
+    }
+
+    /// Keeps the level that the client asked for.
+    pub fn set_log_level(&self, level: LogLevel) {
+        self.level.store(level as u8, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// LOG-02
+    #[test]
+    fn levels_have_names_and_an_order() {
+        for (level, name) in LogLevel::ALL {
+            assert_eq!(LogLevel::parse(name), Some(level));
+            assert_eq!(level.name(), name);
+        }
+        assert!(LogLevel::Debug < LogLevel::Emergency);
+        assert_eq!(LogLevel::parse("verbose"), None);
+    }
+}

@@ -1,0 +1,68 @@
+//! Upstreams as the relay and the client shore know them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use crate::call::fault::Fault;
+use crate::call::session::Session;
+use crate::mcp::capabilities::ServerCapabilities;
+use crate::mcp::methods::ItemKind;
+use crate::mcp::revision::Revision;
+
+/// An upstream's place in the configuration; stable for the life of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpstreamId(pub u16);
+
+impl UpstreamId {
+    /// The place in tables.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// What an upstream said when it was met (LIFE-06).
+#[derive(Debug, Clone)]
+pub struct Handshake {
+    /// The revision in use with it.
+    pub revision: Revision,
+    /// What it declared.
+    pub capabilities: ServerCapabilities,
+    /// The text of its `serverInfo`.
+    pub server_info: Bytes,
+    /// Its instructions, as plain text.
+    pub instructions: Option<String>,
+}
+
+/// What the other stages ask of the server shore beside calls.
+pub trait Upstreams: Send + Sync {
+    /// Opens the catalog connection, or gives the handshake of the one that is open (D7).
+    fn connect(&self, upstream: UpstreamId) -> BoxFuture<'static, Result<Arc<Handshake>, Fault>>;
+
+    /// Tells the session's connections the log level that it asked for (LOG-02); later connections
+    /// learn it when they open.
+    fn set_log_level(&self, session: &Arc<Session>);
+
+    /// Ends what belongs to a session that has ended (LIFE-21).
+    fn release(&self, session: &Arc<Session>);
+}
+
+/// What the server shore tells the relay.
+pub trait Observer: Send + Sync {
+    /// An upstream says that a list has changed.
+    fn list_changed(&self, upstream: UpstreamId, kind: ItemKind);
+
+    /// The catalog connection was lost; what it listed may be old.
+    fn connection_lost(&self, upstream: UpstreamId);
+
+    /// A push channel was opened again: lists may have changed unseen (LIFE-26, F-024).
+    fn reconnected(&self, upstream: UpstreamId);
+}
+
+/// What the relay tells the client shore.
+pub trait Audience: Send + Sync {
+    /// What clients of an endpoint are shown has changed.
+    fn list_changed(&self, endpoint: super::Endpoint, kind: ItemKind);
+}

@@ -1,0 +1,177 @@
+//! The decision table of an endpoint: which request may do what now (HTTP-01 to HTTP-32).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_ENCODING;
+use http::request::Parts;
+use http::{HeaderName, Response, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+
+use crate::base::clock;
+use crate::call::{Call, Endpoint, Principal};
+use crate::downstream::answer::{event_stream, respond};
+use crate::downstream::body::OutBody;
+use crate::downstream::legacy::session::Entry;
+use crate::downstream::legacy::stream::Counted;
+use crate::downstream::media::{self, Accepts};
+use crate::downstream::rescue::{self, Refusal};
+use crate::downstream::shore::Shore;
+use crate::downstream::{handshake, many, one};
+use crate::jsonrpc::{Id, Kind, Message, batch};
+use crate::mcp::revision::Revision;
+use crate::telemetry::events::downstream::StreamOpened;
+use crate::telemetry::words::{SessionEnd, StreamKind};
+
+/// `MCP-Session-Id`; header names have no case.
+pub static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+static PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// How long a body may take to arrive; a slow client holds nothing but its own connection.
+const BODY: Duration = Duration::from_secs(30);
+
+/// Who asks what, where.
+#[derive(Clone)]
+pub struct Caller<'r> {
+    /// The client shore.
+    pub shore: &'r Arc<Shore>,
+    /// Authenticated in this very request.
+    pub who: Arc<Principal>,
+    /// Where.
+    pub endpoint: Endpoint,
+    /// The head of the request.
+    pub head: &'r Parts,
+}
+
+/// POST: one message, or a batch in the revision that has them.
+///
+/// # Errors
+/// Whatever keeps the message from becoming a call.
+pub async fn post(caller: Caller<'_>, body: Incoming) -> Result<Response<OutBody>, Refusal> {
+    let headers = &caller.head.headers;
+    if headers.contains_key(CONTENT_ENCODING) {
+        return Err(Refusal::Encoded);
+    }
+    if !media::is_json(headers) {
+        return Err(Refusal::NotJson);
+    }
+    let accepts = Accepts::of(headers);
+    if accepts.nothing() {
+        return Err(Refusal::NotAcceptable);
+    }
+    let text = read(body, caller.shore.config.http.body_limit).await?;
+    caller.shore.meter.received(text.len());
+    if batch::is_batch(&text) {
+        return many::post(&caller, &text, accepts).await;
+    }
+    let message = Message::parse(text)?;
+    if message.kind() == Kind::Request && message.method() == "initialize" {
+        return handshake::initialize(&caller, message).await;
+    }
+    let entry = caller.session(message.id())?;
+    match message.kind() {
+        Kind::Request => {
+            let keep_alive = caller.shore.config.http.keep_alive;
+            let exchange = one::begin(caller.shore, &entry, message)?;
+            Ok(match exchange {
+                Ok(exchange) => respond(exchange, accepts, keep_alive).await,
+                Err((fault, id)) => rescue::failed_call(&fault, &id),
+            })
+        }
+        Kind::Notification => {
+            one::notice(&entry, &message);
+            Ok(rescue::bare(StatusCode::ACCEPTED))
+        }
+        // RPC-09: an answer that nobody waits for is accepted and dropped. We ask clients nothing yet.
+        Kind::Result | Kind::Error => Ok(rescue::bare(StatusCode::ACCEPTED)),
+    }
+}
+
+/// GET: a standing stream (HTTP-16).
+///
+/// # Errors
+/// `NotAcceptable`, `NotResumable`, and whatever is wrong with the session.
+pub fn get(caller: &Caller<'_>) -> Result<Response<OutBody>, Refusal> {
+    if !Accepts::of(&caller.head.headers).events {
+        return Err(Refusal::NotAcceptable);
+    }
+    let entry = caller.session(None)?;
+    if caller.head.headers.contains_key(&LAST_EVENT_ID) {
+        // HTTP-23: we gave no event ids, so there is nothing that it could name.
+        return Err(Refusal::NotResumable);
+    }
+    if caller.shore.is_draining() {
+        return Err(Refusal::Draining);
+    }
+    let stream = entry.standing.open(caller.shore.config.http.keep_alive);
+    let ended = entry.shared.ended.clone();
+    let stream = futures_util::StreamExt::take_until(stream, ended.cancelled_owned());
+    let counted =
+        Counted { stream: Box::pin(stream), guard: StreamOpened { kind: StreamKind::Standalone }.emit() };
+    Ok(event_stream(OutBody::stream(counted)))
+}
+
+/// DELETE: the session ends (HTTP-29).
+///
+/// # Errors
+/// Whatever is wrong with the session.
+pub fn delete(caller: &Caller<'_>) -> Result<Response<OutBody>, Refusal> {
+    caller.session(None)?;
+    if let Some(id) = caller.session_id() {
+        caller.shore.sessions.close(id, SessionEnd::Deleted);
+    }
+    Ok(rescue::bare(StatusCode::NO_CONTENT))
+}
+
+impl Caller<'_> {
+    /// The session id that was sent, if it is one line of visible ASCII (HTTP-25).
+    pub fn session_id(&self) -> Option<&str> {
+        let mut lines = self.head.headers.get_all(&SESSION_ID).iter();
+        match (lines.next(), lines.next()) {
+            (Some(line), None) => line.to_str().ok(),
+            _ => None,
+        }
+    }
+
+    /// The caller's session (HTTP-26, HTTP-27, HTTP-30), its version checked (HTTP-31).
+    ///
+    /// # Errors
+    /// `NoSession`, `UnknownSession` or `Version`, with the request's id.
+    pub fn session(&self, id: Option<Id>) -> Result<Arc<Entry>, Refusal> {
+        if !self.head.headers.contains_key(&SESSION_ID) {
+            return Err(Refusal::NoSession(id));
+        }
+        let found = self.session_id().and_then(|sid| self.shore.sessions.find(sid, &self.who, self.endpoint));
+        let entry = found.ok_or(Refusal::UnknownSession(id))?;
+        // HTTP-32: any revision that we speak may be named; the session's own governs.
+        let known =
+            |line: &http::HeaderValue| line.to_str().is_ok_and(|name| Revision::parse(name.trim()).is_some());
+        if self.head.headers.get_all(&PROTOCOL_VERSION).iter().all(known) {
+            Ok(entry)
+        } else {
+            Err(Refusal::Version)
+        }
+    }
+
+    /// A call of this session through the gate.
+    pub fn through(&self, call: Call) -> crate::downstream::exchange::Pending {
+        one::through(self.shore, call)
+    }
+}
+
+/// The whole body, within its limits (RPC-24, F-096).
+async fn read(body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
+    if http_body::Body::size_hint(&body).lower() > limit as u64 {
+        return Err(Refusal::TooLarge(limit));
+    }
+    let collected = clock::within(BODY, Limited::new(body, limit).collect()).await;
+    match collected {
+        Err(clock::Elapsed) => Err(Refusal::SlowBody),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::TooLarge(limit)),
+        Ok(Err(_)) => Err(Refusal::BrokenBody),
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+    }
+}

@@ -1,0 +1,135 @@
+//! A call under way at the client shore, from the gate's future to the last byte of its answer.
+//!
+//! *On drop* before the answer is there: the client has vanished, and in the session revisions that
+//! is no cancellation (HTTP-11, R-16). The call moves to a task of its own and runs on until it is
+//! done, cancelled, or its session has ended; its answer is dropped.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use futures_util::future::BoxFuture;
+
+use crate::base::tasks;
+use crate::call::{Answer, Fault, Item, Items, Reply};
+use crate::downstream::legacy::in_flight::Ticket;
+use crate::jsonrpc::Id;
+
+/// The future of the gate.
+pub type Pending = BoxFuture<'static, Result<Reply, Fault>>;
+
+/// What comes next.
+pub enum Step {
+    /// A notification to pass on.
+    Notice(bytes::Bytes),
+    /// The answer; nothing follows.
+    Done(Answer),
+    /// The call failed; nothing follows.
+    Failed(Fault),
+}
+
+enum Work {
+    Pending(Pending),
+    Items(Items),
+    Over,
+}
+
+/// A call under way.
+pub struct Exchange {
+    work: Work,
+    ticket: Option<Ticket>,
+}
+
+impl Exchange {
+    /// A call whose future was not polled yet.
+    #[must_use]
+    pub fn new(pending: Pending, ticket: Ticket) -> Self {
+        Self { work: Work::Pending(pending), ticket: Some(ticket) }
+    }
+
+    /// The client's id of it.
+    ///
+    /// # Panics
+    /// Never: the ticket is taken by drop only.
+    #[must_use]
+    pub fn id(&self) -> Id {
+        self.ticket().id().clone()
+    }
+
+    fn ticket(&self) -> &Ticket {
+        self.ticket.as_ref().expect("the ticket is taken by drop only")
+    }
+
+    /// The next step, or `None` when the client cancelled the call. Safe to cancel.
+    pub async fn next(&mut self) -> Option<Step> {
+        let cancel = self.ticket().cancel().clone();
+        let step = tokio::select! {
+            biased;
+            // Both are safe to cancel: they lose nothing when they are dropped.
+            step = poll_fn(|cx| self.poll_step(cx)) => Some(step),
+            () = cancel.cancelled() => None,
+        };
+        if step.is_none() {
+            // Dropping what is left cancels it upstream.
+            self.work = Work::Over;
+            return cancel.is_stopping().then_some(Step::Failed(Fault::Stopping));
+        }
+        step
+    }
+
+    /// The answer alone; notices are dropped. `None` when the call was cancelled.
+    pub async fn settle(mut self) -> Option<Result<Answer, Fault>> {
+        loop {
+            match self.next().await? {
+                Step::Notice(_) => {}
+                Step::Done(answer) => return Some(Ok(answer)),
+                Step::Failed(fault) => return Some(Err(fault)),
+            }
+        }
+    }
+
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        loop {
+            let step = match &mut self.work {
+                Work::Pending(pending) => match std::task::ready!(pending.as_mut().poll(cx)) {
+                    Ok(Reply::Items(items)) => {
+                        self.work = Work::Items(items);
+                        continue;
+                    }
+                    Ok(Reply::Done(answer)) => Step::Done(answer),
+                    Err(fault) => Step::Failed(fault),
+                },
+                Work::Items(items) => match std::task::ready!(Pin::new(items).poll_next(cx)) {
+                    Some(Item::Notice(notice)) => return Poll::Ready(Step::Notice(notice)),
+                    Some(Item::Done(answer)) => Step::Done(answer),
+                    Some(Item::Failed(fault)) => Step::Failed(fault),
+                    None => Step::Failed(Fault::Internal),
+                },
+                Work::Over => Step::Failed(Fault::Cancelled),
+            };
+            self.work = Work::Over;
+            return Poll::Ready(step);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.work, Work::Over)
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if self.is_over() {
+            return;
+        }
+        let left = Self { work: std::mem::replace(&mut self.work, Work::Over), ticket: self.ticket.take() };
+        tasks::spawn("call without a client", async move {
+            let mut left = left;
+            // Ends when the call does or when it is cancelled; the relay's deadlines bound it.
+            while let Some(Step::Notice(_)) = left.next().await {}
+            left.work = Work::Over;
+        })
+        .detach();
+    }
+}

@@ -1,0 +1,111 @@
+//! `initialize`: a session is opened, or refused (LIFE-01 to LIFE-06, LIFE-18).
+
+use bytes::Bytes;
+use http::{HeaderValue, Response};
+
+use crate::call::{Body, Call, Reply};
+use crate::downstream::answer::whole;
+use crate::downstream::body::OutBody;
+use crate::downstream::endpoint::{Caller, SESSION_ID};
+use crate::downstream::legacy::session::Full;
+use crate::downstream::rescue::{self, Refusal};
+use crate::jsonrpc::rewrite::Plan;
+use crate::jsonrpc::view::object_at;
+use crate::jsonrpc::{Id, Message, MessageError, Object};
+use crate::mcp::methods::INITIALIZE;
+use crate::mcp::revision::Revision;
+use crate::telemetry::events::downstream::SessionOpened;
+
+/// What a client says of itself (LIFE-02).
+struct Hello {
+    revision: Revision,
+    name: String,
+    version: String,
+}
+
+/// Opens a session.
+///
+/// # Errors
+/// `Invalid` with a session id, `Handshake` for wrong parameters, `Full`, `Draining`.
+pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Response<OutBody>, Refusal> {
+    let Some(id) = message.id() else {
+        return Err(Refusal::Invalid { what: "the request has no id", id: None });
+    };
+    if caller.head.headers.contains_key(&SESSION_ID) {
+        return Err(Refusal::Invalid { what: "the session is initialized already", id: Some(id) });
+    }
+    let hello = read(&message).map_err(|what| Refusal::Handshake { what, id: Some(id.clone()) })?;
+    if caller.shore.is_draining() {
+        return Err(Refusal::Draining);
+    }
+    let sessions = &caller.shore.sessions;
+    sessions.room(&caller.who).map_err(|full| refused(full, &id))?;
+    let session = sessions.propose(hello.revision, caller.who.clone(), caller.endpoint);
+    let call =
+        Call::new(session.clone(), &INITIALIZE, message).map_err(|error| Refusal::Message(error.into()))?;
+    let result = match caller.through(call).await {
+        Ok(Reply::Done(answer)) => answer,
+        Ok(Reply::Items(_)) => return Ok(rescue::failed_call(&crate::call::Fault::Internal, &id)),
+        Err(fault) => return Ok(rescue::failed_call(&fault, &id)),
+    };
+    let mut answer = result;
+    let watch = answer.watch.take();
+    let plan = Plan { root: answer.rewrites, id: id.text().clone(), uris: None };
+    let Body::Result(_) = &answer.body else {
+        return Ok(rescue::failed_call(&crate::call::Fault::Internal, &id));
+    };
+    let (parts, outcome) = match whole(answer.body, plan) {
+        Ok(done) => done,
+        Err(fault) => return Ok(rescue::failed_call(&fault, &id)),
+    };
+    if let Some(watch) = watch {
+        watch.ended(outcome);
+    }
+    let opened = SessionOpened {
+        revision: hello.revision,
+        client: &hello.name,
+        client_version: &hello.version,
+        endpoint: caller.head.uri.path(),
+    };
+    let sealed = sessions.open(session, opened);
+    let mut response = rescue::json(http::StatusCode::OK, Bytes::new());
+    *response.body_mut() = OutBody::Parts(parts);
+    // A seal is base64url, which is a valid header value.
+    if let Ok(value) = HeaderValue::from_str(&sealed) {
+        response.headers_mut().insert(&SESSION_ID, value);
+    }
+    Ok(response)
+}
+
+fn refused(full: Full, id: &Id) -> Refusal {
+    let key = match full {
+        Full::Total => "portcullis.sessions.max",
+        Full::Principal => "portcullis.sessions.perPrincipal",
+    };
+    Refusal::Full { what: "sessions", key, id: Some(id.clone()) }
+}
+
+/// Reads and checks the parameters.
+fn read(message: &Message) -> Result<Hello, &'static str> {
+    let text = message.text();
+    let scanned = |span| object_at(text, span).map_err(|_| "a member of `params` occurs twice");
+    let params = scanned(message.params())?.ok_or("`params` is missing or not an object")?;
+    let version =
+        params.string(text, "protocolVersion").ok_or("`protocolVersion` is missing or not a string")?;
+    scanned(params.find(text, "capabilities"))?.ok_or("`capabilities` is missing or not an object")?;
+    let client =
+        scanned(params.find(text, "clientInfo"))?.ok_or("`clientInfo` is missing or not an object")?;
+    let own =
+        |object: &Object, name, what| object.string(text, name).map(std::borrow::Cow::into_owned).ok_or(what);
+    Ok(Hello {
+        revision: Revision::negotiate(&version),
+        name: own(&client, "name", "`clientInfo.name` is missing or not a string")?,
+        version: own(&client, "version", "`clientInfo.version` is missing or not a string")?,
+    })
+}
+
+impl From<crate::jsonrpc::scan::ScanError> for Refusal {
+    fn from(error: crate::jsonrpc::scan::ScanError) -> Self {
+        Self::Message(MessageError::from(error))
+    }
+}

@@ -1,0 +1,170 @@
+//! The calls of a session that have no answer yet, by the client's own ids.
+//!
+//! *Invariants.* An id is in flight at most once (RPC-02). A call is cancelled only by its own
+//! session, by its own id (CANC-01).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::jsonrpc::Id;
+
+/// The calls in flight of one session.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    calls: Mutex<HashMap<Id, Arc<Cancel>>>,
+}
+
+/// Whether a call was cancelled, and waking for who waits for that.
+#[derive(Debug, Default)]
+pub struct Cancel {
+    set: AtomicBool,
+    stopping: AtomicBool,
+    wake: Notify,
+}
+
+impl Cancel {
+    fn set(&self) {
+        self.set.store(true, Ordering::Release);
+        self.wake.notify_waiters();
+    }
+
+    /// Whether it is the gateway that stops, so that the client is owed an error.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Waits for the cancellation. Safe to cancel.
+    pub async fn cancelled(&self) {
+        loop {
+            // Registered before the flag is read, so that no wake is missed.
+            let wake = self.wake.notified();
+            if self.set.load(Ordering::Acquire) {
+                return;
+            }
+            wake.await;
+        }
+    }
+}
+
+impl InFlight {
+    /// Notes that a call began; `None` when its id is in flight already.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>, id: Id) -> Option<Ticket> {
+        let cancel = Arc::new(Cancel::default());
+        let mut calls = self.lock();
+        if calls.contains_key(&id) {
+            return None;
+        }
+        calls.insert(id.clone(), cancel.clone());
+        drop(calls);
+        Some(Ticket { id, cancel, calls: self.clone() })
+    }
+
+    /// Cancels the call with this id; unknown ones are ignored (CANC-01).
+    pub fn cancel(&self, id: &Id) {
+        if let Some(cancel) = self.lock().get(id) {
+            cancel.set();
+        }
+    }
+
+    /// Cancels all, at the end of the session (LIFE-21).
+    pub fn cancel_all(&self) {
+        for cancel in self.lock().values() {
+            cancel.set();
+        }
+    }
+
+    /// Ends all with an error, when the process stops (F-098).
+    pub fn stop_all(&self) {
+        for cancel in self.lock().values() {
+            cancel.stopping.store(true, Ordering::Release);
+            cancel.set();
+        }
+    }
+
+    /// How many are in flight.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether none is in flight.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Id, Arc<Cancel>>> {
+        // A panic while the lock was held cannot have left the map half changed.
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call in flight.
+///
+/// *On drop*: its id is free again.
+#[derive(Debug)]
+pub struct Ticket {
+    id: Id,
+    cancel: Arc<Cancel>,
+    calls: Arc<InFlight>,
+}
+
+impl Ticket {
+    /// The client's id.
+    #[must_use]
+    pub fn id(&self) -> &Id {
+        &self.id
+    }
+
+    /// What cancels it.
+    #[must_use]
+    pub fn cancel(&self) -> &Arc<Cancel> {
+        &self.cancel
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.calls.lock().remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn id(text: &'static str) -> Id {
+        Id::parse(Bytes::from(text)).unwrap()
+    }
+
+    /// RPC-02, RPC-07: `1` and `"1"` are two ids; one in flight is refused, a finished one is free.
+    #[test]
+    fn an_id_is_in_flight_once() {
+        let calls = Arc::new(InFlight::default());
+        let first = calls.begin(id("1")).unwrap();
+        assert!(calls.begin(id("1")).is_none());
+        assert!(calls.begin(id("\"1\"")).is_some());
+        drop(first);
+        assert!(calls.begin(id("1")).is_some());
+    }
+
+    /// CANC-01
+    #[tokio::test]
+    async fn cancelling_reaches_that_call_only() {
+        let calls = Arc::new(InFlight::default());
+        let (one, two) = (calls.begin(id("1")).unwrap(), calls.begin(id("2")).unwrap());
+        calls.cancel(&id("1"));
+        calls.cancel(&id("3"));
+        one.cancel().cancelled().await;
+        assert!(futures_util::FutureExt::now_or_never(two.cancel().cancelled()).is_none());
+        calls.cancel_all();
+        two.cancel().cancelled().await;
+    }
+}

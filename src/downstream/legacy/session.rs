@@ -1,0 +1,225 @@
+//! The table of clients' sessions: opened by `initialize`, found by a sealed id, ended by DELETE,
+//! by idleness or with the process.
+//!
+//! *Invariants.* A session is found only by the principal and at the endpoint that opened it; to
+//! anyone else it does not exist (HTTP-30). Nothing is kept for ids that are not in the table, so
+//! invented ones cost nothing (F-092).
+//! *Limits.* Sessions in all and per principal; an idle one ends (LIFE-27), and so does one that never
+//! became ready (LIFE-07).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use dashmap::DashMap;
+
+use crate::base::seal::{Purpose, Ring};
+use crate::base::{clock, ids};
+use crate::call::{Endpoint, Principal, Session, SessionKey, Upstreams};
+use crate::config::snapshot::Sessions as Limits;
+use crate::downstream::legacy::in_flight::InFlight;
+use crate::downstream::legacy::stream::Standing;
+use crate::mcp::methods::ItemKind;
+use crate::mcp::revision::Revision;
+use crate::telemetry::events::downstream::{SessionGuard, SessionOpened};
+use crate::telemetry::words::SessionEnd;
+
+/// A client's session at the client shore.
+#[derive(Debug)]
+pub struct Entry {
+    /// As the other stages see it.
+    pub shared: Arc<Session>,
+    /// Its calls without an answer.
+    pub in_flight: Arc<InFlight>,
+    /// Its standing streams, and what they have to tell.
+    pub standing: Arc<Standing>,
+    ready: AtomicBool,
+    opened: Instant,
+    /// Milliseconds between `opened` and the last request.
+    last_used: AtomicU64,
+    guard: std::sync::Mutex<Option<SessionGuard>>,
+}
+
+impl Entry {
+    /// Notes that the client has spoken.
+    fn touch(&self) {
+        let since = clock::now().saturating_duration_since(self.opened);
+        self.last_used.store(u64::try_from(since.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Notes `notifications/initialized` (LIFE-07).
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Relaxed);
+    }
+
+    /// Why it should end now, if it should.
+    fn expired(&self, limits: &Limits) -> Option<SessionEnd> {
+        if !self.in_flight.is_empty() || self.standing.is_open() {
+            return None;
+        }
+        let used = self.opened + Duration::from_millis(self.last_used.load(Ordering::Relaxed));
+        let idle = clock::now().saturating_duration_since(used);
+        let limit =
+            if self.ready.load(Ordering::Relaxed) { limits.idle } else { limits.handshake.min(limits.idle) };
+        (idle >= limit).then_some(SessionEnd::Idle)
+    }
+}
+
+/// Why no session can be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Full {
+    /// `portcullis.sessions.max`
+    Total,
+    /// `portcullis.sessions.perPrincipal`
+    Principal,
+}
+
+/// The table of open sessions.
+pub struct Sessions {
+    limits: Limits,
+    ring: Arc<Ring>,
+    open: DashMap<Box<str>, Arc<Entry>>,
+    per_principal: DashMap<Arc<Principal>, usize>,
+    upstreams: Arc<dyn Upstreams>,
+}
+
+const PURPOSE: Purpose = Purpose("session");
+
+impl Sessions {
+    /// An empty table. `upstreams` is told of sessions that end.
+    #[must_use]
+    pub fn new(limits: Limits, ring: Arc<Ring>, upstreams: Arc<dyn Upstreams>) -> Self {
+        Self { limits, ring, open: DashMap::new(), per_principal: DashMap::new(), upstreams }
+    }
+
+    /// A session that is not in the table yet.
+    #[must_use]
+    pub fn propose(&self, revision: Revision, who: Arc<Principal>, endpoint: Endpoint) -> Arc<Session> {
+        Arc::new(Session::new(SessionKey(ids::random_bytes()), revision, who, endpoint))
+    }
+
+    /// Whether there is room for one more of this principal.
+    ///
+    /// # Errors
+    /// Which limit is reached.
+    pub fn room(&self, who: &Arc<Principal>) -> Result<(), Full> {
+        if self.open.len() >= self.limits.max {
+            return Err(Full::Total);
+        }
+        let own = self.per_principal.get(who).map_or(0, |count| *count);
+        if own >= self.limits.per_principal { Err(Full::Principal) } else { Ok(()) }
+    }
+
+    /// Puts a session into the table and gives its sealed id (HTTP-25, R-06).
+    pub fn open(&self, shared: Arc<Session>, opened: SessionOpened<'_>) -> Box<str> {
+        let aad: [&[u8]; 1] = [shared.who.name.as_bytes()];
+        let id = self.ring.seal(PURPOSE, &shared.who.tenant, &aad, &shared.key.0).into_boxed_str();
+        *self.per_principal.entry(shared.who.clone()).or_insert(0) += 1;
+        let entry = Entry {
+            shared,
+            in_flight: Arc::default(),
+            standing: Arc::default(),
+            ready: AtomicBool::new(false),
+            opened: clock::now(),
+            last_used: AtomicU64::new(0),
+            guard: std::sync::Mutex::new(Some(opened.emit())),
+        };
+        self.open.insert(id.clone(), Arc::new(entry));
+        id
+    }
+
+    /// The session with this id, if it is this caller's at this endpoint (HTTP-30, SEC-22).
+    #[must_use]
+    pub fn find(&self, id: &str, who: &Principal, endpoint: Endpoint) -> Option<Arc<Entry>> {
+        let entry = self.open.get(id)?.value().clone();
+        if *entry.shared.who != *who || entry.shared.endpoint != endpoint {
+            return None;
+        }
+        entry.touch();
+        Some(entry)
+    }
+
+    /// Ends a session: its calls are cancelled, its streams end, what it held upstream is released (LIFE-21).
+    pub fn close(&self, id: &str, end: SessionEnd) {
+        let Some((_, entry)) = self.open.remove(id) else { return };
+        let who = &entry.shared.who;
+        self.per_principal.alter(who, |_, count| count.saturating_sub(1));
+        self.per_principal.remove_if(who, |_, count| *count == 0);
+        entry.shared.ended.cancel();
+        entry.in_flight.cancel_all();
+        let guard = entry.guard.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        if let Some(guard) = guard {
+            guard.close(end);
+        }
+        self.upstreams.release(&entry.shared);
+    }
+
+    /// Ends those that are idle; called at intervals.
+    pub fn sweep(&self) {
+        let expired = |entry: dashmap::mapref::multiple::RefMulti<'_, Box<str>, Arc<Entry>>| {
+            entry.expired(&self.limits).map(|end| (entry.key().clone(), end))
+        };
+        let over: Vec<_> = self.open.iter().filter_map(expired).collect();
+        for (id, end) in over {
+            self.close(&id, end);
+        }
+    }
+
+    /// How often to sweep: often enough that an idle session outlives its limit by a fifth at most.
+    #[must_use]
+    pub fn sweep_interval(&self) -> Duration {
+        (self.limits.idle.min(self.limits.handshake) / 5)
+            .clamp(Duration::from_millis(100), Duration::from_secs(15))
+    }
+
+    /// Ends all, when the process stops.
+    pub fn close_all(&self) {
+        let ids: Vec<_> = self.open.iter().map(|entry| entry.key().clone()).collect();
+        for id in ids {
+            self.close(&id, SessionEnd::Drained);
+        }
+    }
+
+    /// How many are open.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether none is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Whether no call is in flight.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.open.iter().all(|entry| entry.in_flight.is_empty())
+    }
+
+    /// Ends the calls that are still in flight, when the grace period is over (F-098); says how many.
+    pub fn stop_calls(&self) -> usize {
+        let stop = |entry: dashmap::mapref::multiple::RefMulti<'_, Box<str>, Arc<Entry>>| {
+            let calls = entry.in_flight.len();
+            entry.in_flight.stop_all();
+            calls
+        };
+        self.open.iter().map(stop).sum()
+    }
+
+    /// Ends all standing streams cleanly, when draining begins (F-098).
+    pub fn end_streams(&self) {
+        self.open.iter().for_each(|entry| entry.standing.end());
+    }
+}
+
+impl crate::call::Audience for Sessions {
+    fn list_changed(&self, endpoint: Endpoint, kind: ItemKind) {
+        for entry in &self.open {
+            if entry.shared.endpoint == endpoint {
+                entry.standing.list_changed(kind);
+            }
+        }
+    }
+}

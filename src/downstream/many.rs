@@ -1,0 +1,107 @@
+//! A batch of the revision 2025-03-26: split on entry, each member on its own way, answered together
+//! (RPC-15, RPC-16).
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use http::{Response, StatusCode};
+
+use crate::call::{Answer, Body, Fault};
+use crate::downstream::answer::{event_stream, outcome, plan, whole};
+use crate::downstream::body::OutBody;
+use crate::downstream::endpoint::Caller;
+use crate::downstream::exchange::Exchange;
+use crate::downstream::media::Accepts;
+use crate::downstream::rescue::{self, Refusal};
+use crate::downstream::{events, one};
+use crate::jsonrpc::error::INVALID_REQUEST;
+use crate::jsonrpc::rewrite::Rewriter;
+use crate::jsonrpc::{ErrorObject, Id, Kind, Message, batch};
+
+/// Takes a batch.
+///
+/// # Errors
+/// `Invalid` in every other revision, for an empty batch, and for one with `initialize` in it.
+pub async fn post(caller: &Caller<'_>, text: &Bytes, accepts: Accepts) -> Result<Response<OutBody>, Refusal> {
+    let elements = batch::split(text).map_err(|error| Refusal::Message(error.into()))?;
+    let refused = |what| Err(Refusal::Invalid { what, id: None });
+    if elements.is_empty() {
+        return refused("the batch is empty");
+    }
+    if elements.len() > caller.shore.config.http.max_batch {
+        return refused("the batch is longer than `portcullis.http.maxBatch` allows");
+    }
+    let entry = caller.session(None)?;
+    if !entry.shared.revision.has_batches() {
+        return refused("batches belong to the revision 2025-03-26 only");
+    }
+    let parsed: Vec<_> = elements.into_iter().map(Message::parse).collect();
+    let opens = |message: &Message| message.kind() == Kind::Request && message.method() == "initialize";
+    if parsed.iter().flatten().any(opens) {
+        return refused("`initialize` must not be in a batch");
+    }
+    let (mut answers, running) = (Vec::new(), FuturesUnordered::new());
+    for message in parsed {
+        match message {
+            Err(error) => {
+                let refusal = ErrorObject::new(INVALID_REQUEST, error.to_string());
+                answers.push(refusal.answer(error.id()));
+            }
+            Ok(message) if message.kind() == Kind::Request => match one::begin(caller.shore, &entry, message)
+            {
+                Ok(Ok(exchange)) => running.push(settle(exchange)),
+                Ok(Err((fault, id))) => answers.push(fault.to_error().answer(Some(&id))),
+                Err(Refusal::Invalid { what, id }) => {
+                    answers.push(ErrorObject::new(INVALID_REQUEST, what).answer(id.as_ref()));
+                }
+                Err(other) => return Err(other),
+            },
+            Ok(message) if message.kind() == Kind::Notification => one::notice(&entry, &message),
+            Ok(_) => {}
+        }
+    }
+    if answers.is_empty() && running.is_empty() {
+        return Ok(rescue::bare(StatusCode::ACCEPTED));
+    }
+    if accepts.events {
+        let settled = running.filter_map(std::future::ready);
+        let all = futures_util::stream::iter(answers).chain(settled);
+        return Ok(event_stream(OutBody::stream(all.map(|answer| Ok(events::event(&answer))))));
+    }
+    answers.extend(running.filter_map(std::future::ready).collect::<Vec<_>>().await);
+    Ok(rescue::json(StatusCode::OK, batch::join(&answers)))
+}
+
+/// The whole text of a member's answer; `None` when it was cancelled.
+async fn settle(exchange: Exchange) -> Option<Bytes> {
+    let id = exchange.id();
+    let settled = match exchange.settle().await? {
+        Ok(answer) => collect(answer, &id).await,
+        Err(fault) => Err(fault),
+    };
+    Some(settled.unwrap_or_else(|fault| fault.to_error().answer(Some(&id))))
+}
+
+async fn collect(mut answer: Answer, id: &Id) -> Result<Bytes, Fault> {
+    let plan = plan(&mut answer, id);
+    let watch = answer.watch.take();
+    let (text, counted) = match answer.body {
+        Body::Stream(mut chunks) => {
+            let mut text = Vec::new();
+            while let Some(chunk) = chunks.next().await {
+                text.extend_from_slice(&chunk?);
+            }
+            let rewritten = Rewriter::whole(plan, &Bytes::from(text));
+            let (text, findings) = rewritten.map_err(|_| Fault::Internal)?;
+            (text, outcome(findings))
+        }
+        body => {
+            let (parts, counted) = whole(body, plan)?;
+            (Bytes::from(Vec::from(parts).concat()), counted)
+        }
+    };
+    if let Some(watch) = watch {
+        watch.ended(counted);
+    }
+    Ok(text)
+}

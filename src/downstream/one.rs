@@ -1,0 +1,72 @@
+//! One message of a session: a request into a call, a notification into its effect.
+
+use std::sync::Arc;
+
+use tower::ServiceExt;
+
+use crate::call::{Call, Fault};
+use crate::downstream::exchange::{Exchange, Pending};
+use crate::downstream::legacy::session::Entry;
+use crate::downstream::rescue::Refusal;
+use crate::downstream::shore::Shore;
+use crate::jsonrpc::scan::ScanError;
+use crate::jsonrpc::view::object_at;
+use crate::jsonrpc::{Id, Message, MessageError, Object};
+use crate::mcp::methods;
+
+/// Begins a request: an exchange, or a fault to answer at once.
+///
+/// # Errors
+/// Refusals that are answered with HTTP 400 (RPC-14): an id in use, a repeated `initialize`, an
+/// envelope with a repeated member.
+#[allow(clippy::type_complexity, reason = "two kinds of failure: of the envelope and of the call")]
+pub fn begin(
+    shore: &Arc<Shore>,
+    entry: &Entry,
+    message: Message,
+) -> Result<Result<Exchange, (Fault, Id)>, Refusal> {
+    // A request has an id: the message's invariant.
+    let Some(id) = message.id() else {
+        return Err(Refusal::Invalid { what: "the request has no id", id: None });
+    };
+    let Some(ticket) = entry.in_flight.begin(id.clone()) else {
+        return Err(Refusal::Invalid { what: "the id is that of a request in flight", id: Some(id) });
+    };
+    let Some(method) = methods::find(&message.method()) else {
+        let name: String = message.method().chars().take(128).collect();
+        return Ok(Err((Fault::MethodNotFound(name), id)));
+    };
+    match Call::new(entry.shared.clone(), method, message) {
+        Ok(call) => Ok(Ok(Exchange::new(through(shore, call), ticket))),
+        Err(ScanError::NotObject) => Ok(Err((Fault::InvalidParams("`params` is not an object".into()), id))),
+        Err(ScanError::Repeated(_)) => {
+            Err(Refusal::Invalid { what: "a member of `params` occurs twice", id: Some(id) })
+        }
+        Err(error) => Err(MessageError::from(error).into()),
+    }
+}
+
+/// The call through the gate.
+pub fn through(shore: &Arc<Shore>, call: Call) -> Pending {
+    Box::pin(shore.calls.clone().oneshot(call))
+}
+
+/// Takes a notification. What is wrong with it is nobody's answer (RPC-05).
+pub fn notice(entry: &Entry, message: &Message) {
+    match &*message.method() {
+        "notifications/initialized" => entry.set_ready(),
+        "notifications/cancelled" => {
+            if let Some(id) = cancelled(message) {
+                entry.in_flight.cancel(&id);
+            }
+        }
+        // Others concern what the client offers to servers, which no server is shown yet (LIFE-14).
+        _ => {}
+    }
+}
+
+/// The id that a cancellation names; malformed ones name none (CANC-01).
+fn cancelled(message: &Message) -> Option<Id> {
+    let params: Object = object_at(message.text(), message.params()).ok()??;
+    Id::parse(message.slice(params.find(message.text(), "requestId")?))
+}

@@ -1,0 +1,84 @@
+//! What every request at the client shore needs, made once by `app`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::call::{Authenticator, CallService, Endpoint, UpstreamId};
+use crate::config::snapshot::Snapshot;
+use crate::downstream::access::Access;
+use crate::downstream::legacy::session::Sessions;
+use crate::telemetry::meters::ClientMeter;
+
+/// The client shore's shared state.
+pub struct Shore {
+    /// The configuration, pinned by each request.
+    pub config: Arc<Snapshot>,
+    /// `Host` and `Origin` rules.
+    pub access: Access,
+    /// The gate's authentication (layer 7).
+    pub authenticator: Arc<dyn Authenticator>,
+    /// The gate.
+    pub calls: CallService,
+    /// The open sessions.
+    pub sessions: Arc<Sessions>,
+    /// Upstreams by the name in their path.
+    pub paths: HashMap<Arc<str>, UpstreamId>,
+    /// What is counted for every message.
+    pub meter: ClientMeter,
+    draining: AtomicBool,
+}
+
+/// The parts that `app` brings together.
+pub struct Parts {
+    /// See [`Shore`].
+    pub config: Arc<Snapshot>,
+    /// See [`Shore`].
+    pub authenticator: Arc<dyn Authenticator>,
+    /// See [`Shore`].
+    pub calls: CallService,
+    /// See [`Shore`].
+    pub sessions: Arc<Sessions>,
+}
+
+impl Shore {
+    /// Joins the parts.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { config, authenticator, calls, sessions } = parts;
+        let numbered = (0_u16..).map(UpstreamId);
+        let paths = config.upstreams.iter().map(|upstream| upstream.name.clone()).zip(numbered).collect();
+        Self {
+            access: Access::new(&config),
+            config,
+            authenticator,
+            calls,
+            sessions,
+            paths,
+            meter: ClientMeter::new(),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// The endpoint at a path; with and without a slash at its end (F-069).
+    #[must_use]
+    pub fn endpoint(&self, path: &str) -> Option<Endpoint> {
+        let rest = path.strip_prefix("/mcp")?;
+        match rest.strip_suffix('/').unwrap_or(rest) {
+            "" => Some(Endpoint::Merged),
+            name => self.paths.get(name.strip_prefix('/')?).copied().map(Endpoint::Upstream),
+        }
+    }
+
+    /// Whether new sessions are refused because the process is stopping.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Begins to refuse new sessions.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.sessions.end_streams();
+    }
+}

@@ -1,0 +1,73 @@
+//! Stack 1, HTTP, from top to bottom: a request becomes a response here, whatever happens below.
+//!
+//! *On drop* (the client vanished): what [`Exchange`](crate::downstream::exchange::Exchange) says.
+
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use http::request::Parts;
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+
+use crate::base::ids;
+use crate::call::Credentials;
+use crate::downstream::body::OutBody;
+use crate::downstream::endpoint::{self, Caller};
+use crate::downstream::rescue::{self, Refusal};
+use crate::downstream::shore::Shore;
+use crate::telemetry::events::downstream::{Refused, RequestFailed};
+use crate::telemetry::words::Failure;
+
+/// Serves one request.
+pub async fn serve(shore: Arc<Shore>, peer: Option<IpAddr>, request: Request<Incoming>) -> Response<OutBody> {
+    // 1. Nothing above may panic; a panic below is a 500 with an id.
+    let served = AssertUnwindSafe(checked(&shore, peer, request)).catch_unwind().await;
+    match served {
+        Ok(Ok(response)) => response,
+        // 2. The access event sees every refusal.
+        Ok(Err(refusal)) => {
+            Refused { why: refusal.rule(), detail: &refusal.to_string(), request: None, peer }.emit();
+            refusal.into_response()
+        }
+        Err(_) => {
+            let id = ids::RandomId::random().hex();
+            RequestFailed { request: &id, cause: Failure::Panic, detail: &"see the panic above" }.emit();
+            rescue::panicked(&id)
+        }
+    }
+}
+
+async fn checked(
+    shore: &Arc<Shore>,
+    peer: Option<IpAddr>,
+    request: Request<Incoming>,
+) -> Result<Response<OutBody>, Refusal> {
+    let (parts, body) = request.into_parts();
+    // 3. Before any work: DNS rebinding and foreign pages.
+    shore.access.check(&parts)?;
+    // 4. Paths and methods that we do not serve cost nothing more.
+    let endpoint = shore.endpoint(parts.uri.path()).ok_or(Refusal::NoEndpoint)?;
+    // 5. Who is it? Before the body is read, before any session is looked up (SEC-10).
+    let shown = Credentials { authorization: authorization(&parts), peer };
+    let who = shore.authenticator.authenticate(shown)?;
+    // 6. What is asked.
+    let caller = Caller { shore, who, endpoint, head: &parts };
+    match parts.method {
+        Method::POST => endpoint::post(caller, body).await,
+        Method::GET => endpoint::get(&caller),
+        Method::DELETE => endpoint::delete(&caller),
+        _ => Err(Refusal::Method),
+    }
+}
+
+/// The one `Authorization` header; several are as good as none.
+fn authorization(parts: &Parts) -> Option<&[u8]> {
+    let mut lines = parts.headers.get_all(http::header::AUTHORIZATION).iter();
+    match (lines.next(), lines.next()) {
+        (Some(line), None) => Some(line.as_bytes()),
+        (Some(_), Some(_)) => Some(b""),
+        (None, _) => None,
+    }
+}

@@ -1,0 +1,101 @@
+//! One upstream in the catalog: its last lists, what is known to be wrong, and what has to be read again.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::call::UpstreamId;
+use crate::config::snapshot::Upstream;
+use crate::mcp::methods::ItemKind;
+use crate::relay::catalog::snapshot::Snapshot;
+
+/// An upstream in the catalog.
+pub struct Member {
+    /// Which one.
+    pub id: UpstreamId,
+    /// Its configuration.
+    pub upstream: Arc<Upstream>,
+    state: Mutex<State>,
+    /// Bits by [`ItemKind::index`]: lists to read again.
+    dirty: AtomicU8,
+    wake: Notify,
+}
+
+/// What is known of it.
+#[derive(Clone, Default)]
+pub struct State {
+    /// Its last lists.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// Exposed names that others held before it claimed them.
+    pub barred: Arc<HashSet<(ItemKind, String)>>,
+    /// Why it was not read the last time.
+    pub problem: Option<String>,
+    /// Whether reading it was tried.
+    pub tried: bool,
+}
+
+const ALL: u8 = 0b1111;
+
+impl Member {
+    /// An upstream that was not read yet, or whose lists of an earlier run are known.
+    #[must_use]
+    pub fn new(id: UpstreamId, upstream: Arc<Upstream>, known: Option<Arc<Snapshot>>) -> Self {
+        let state = Mutex::new(State { snapshot: known, ..State::default() });
+        Self { id, upstream, state, dirty: AtomicU8::new(ALL), wake: Notify::new() }
+    }
+
+    /// What is known now.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.lock().clone()
+    }
+
+    /// Changes what is known.
+    pub fn update(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+    }
+
+    /// Asks for a list to be read again.
+    pub fn mark(&self, kind: ItemKind) {
+        let bits = match kind {
+            // RES-11: one signal for both.
+            ItemKind::Resource | ItemKind::Template => {
+                1 << ItemKind::Resource.index() | 1 << ItemKind::Template.index()
+            }
+            other => 1 << other.index(),
+        };
+        self.dirty.fetch_or(bits, Ordering::AcqRel);
+        self.wake.notify_one();
+    }
+
+    /// Asks for all lists to be read again.
+    pub fn mark_all(&self) {
+        self.dirty.fetch_or(ALL, Ordering::AcqRel);
+        self.wake.notify_one();
+    }
+
+    /// Marks lists without waking anyone: for who reads again by itself.
+    pub fn restore(&self, kinds: &[ItemKind]) {
+        let bits = kinds.iter().fold(0, |bits, kind| bits | 1 << kind.index());
+        self.dirty.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// The lists that are to be read again; asks no more.
+    #[must_use]
+    pub fn take_marks(&self) -> Vec<ItemKind> {
+        let dirty = self.dirty.swap(0, Ordering::AcqRel);
+        ItemKind::ALL.into_iter().filter(|kind| dirty & 1 << kind.index() != 0).collect()
+    }
+
+    /// Waits until something asks. Safe to cancel.
+    pub async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic while the lock was held cannot have left the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

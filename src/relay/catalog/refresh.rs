@@ -1,0 +1,364 @@
+//! Keeping the catalog true: a task for each upstream reads when something has changed, one task merges.
+//!
+//! *Invariants.* An upstream is read by its own task only, one reading at a time (F-089). Clients are
+//! told when what they see has changed, never because an upstream said so (F-053, TOOL-15).
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, watch};
+
+use crate::base::backoff::Backoff;
+use crate::base::{clock, tasks};
+use crate::call::{Audience, Endpoint, Fault, Observer, OutService, UpstreamId, Upstreams};
+use crate::config::snapshot::Snapshot as Config;
+use crate::mcp::methods::ItemKind;
+use crate::relay::catalog::board::Board;
+use crate::relay::catalog::member::Member;
+use crate::relay::catalog::read::{self, Reading};
+use crate::relay::catalog::snapshot::Snapshot;
+use crate::relay::catalog::store::Store;
+use crate::relay::catalog::view::{self, Source, View};
+use crate::telemetry::events::relay::{CatalogFailed, CatalogRefreshed, Finding, ItemDropped};
+use crate::telemetry::words::DropReason;
+
+/// How long a notice of change waits for more of its kind (TOOL-15).
+const DEBOUNCE: Duration = Duration::from_millis(250);
+
+/// The least time between two readings that notices caused (F-053).
+const SPACING: Duration = Duration::from_secs(1);
+
+/// How long a failed reading waits at first and at most. An upstream that comes back is seen within
+/// two seconds (F-100); what must not be tried so often, such as starting a child, has its own pace.
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(1500));
+
+/// The catalog of all upstreams.
+pub struct Catalog {
+    config: Arc<Config>,
+    upstreams: Arc<dyn Upstreams>,
+    out: OutService,
+    members: Vec<Arc<Member>>,
+    merged: Board,
+    single: Vec<Board>,
+    audience: OnceLock<Arc<dyn Audience>>,
+    store: Option<Store>,
+    stale: Notify,
+    /// True once each upstream was tried and the result merged.
+    settled: watch::Sender<bool>,
+    started: Instant,
+}
+
+impl Catalog {
+    /// A catalog that knows what an earlier run kept, and reads nothing before [`start`](Self::start).
+    #[must_use]
+    pub fn new(config: Arc<Config>, upstreams: Arc<dyn Upstreams>, out: OutService) -> Arc<Self> {
+        let store = config.state_directory.as_deref().map(Store::new);
+        let members: Vec<_> = (0_u16..)
+            .zip(&config.upstreams)
+            .map(|(n, upstream)| {
+                let known = store.as_ref().and_then(|store| store.load(upstream, config.catalog.stale_for));
+                Arc::new(Member::new(UpstreamId(n), upstream.clone(), known.map(Arc::new)))
+            })
+            .collect();
+        let single = members.iter().map(|_| Board::default()).collect();
+        let catalog = Arc::new(Self {
+            upstreams,
+            out,
+            members,
+            merged: Board::default(),
+            single,
+            audience: OnceLock::new(),
+            store,
+            stale: Notify::new(),
+            settled: watch::Sender::new(config.upstreams.is_empty()),
+            started: clock::now(),
+            config,
+        });
+        catalog.merge();
+        catalog
+    }
+
+    /// Tells this audience of changes from now on.
+    pub fn tell(&self, audience: Arc<dyn Audience>) {
+        // A second audience would be a mistake of `app`; the first one stays.
+        let _ = self.audience.set(audience);
+    }
+
+    /// Begins to read. The tasks end with the returned group.
+    #[must_use]
+    pub fn start(self: &Arc<Self>) -> tasks::Group {
+        let group = tasks::Group::new();
+        let catalog = self.clone();
+        group.spawn("catalog merge", async move { catalog.keep_merged().await }).detach();
+        for member in &self.members {
+            let (catalog, member) = (self.clone(), member.clone());
+            group.spawn("catalog reading", async move { catalog.follow(&member).await }).detach();
+        }
+        group
+    }
+
+    /// What an endpoint shows.
+    #[must_use]
+    pub fn board(&self, endpoint: Endpoint) -> &Board {
+        match endpoint {
+            Endpoint::Merged => &self.merged,
+            Endpoint::Upstream(id) => &self.single[id.index()],
+        }
+    }
+
+    /// The upstreams.
+    #[must_use]
+    pub fn members(&self) -> &[Arc<Member>] {
+        &self.members
+    }
+
+    /// Waits until each upstream was tried, at most until `budget` after the start (R-22, F-083).
+    pub async fn settled(&self, budget: Duration) {
+        let mut settled = self.settled.subscribe();
+        if *settled.borrow_and_update() {
+            return;
+        }
+        // Either way the caller goes on with what is there.
+        let _ = clock::within(self.started + budget, settled.wait_for(|settled| *settled)).await;
+    }
+
+    /// Whether each upstream was tried, or the start budget has passed.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        *self.settled.borrow() || clock::now() >= self.started + self.config.catalog.start_budget
+    }
+
+    async fn keep_merged(&self) {
+        loop {
+            self.stale.notified().await;
+            self.merge();
+            let tried = self.members.iter().all(|member| member.state().tried);
+            self.settled.send_if_modified(|settled| !std::mem::replace(settled, tried) && tried);
+        }
+    }
+
+    /// Merges what is known into the views, and tells who sees it differently.
+    fn merge(&self) {
+        let limits = &self.config.catalog;
+        let source = |member: &Member, namespace| {
+            let state = member.state();
+            Source { id: member.id, namespace, snapshot: state.snapshot, barred: state.barred }
+        };
+        let all: Vec<_> =
+            self.members.iter().map(|member| source(member, member.upstream.namespace.clone())).collect();
+        let epoch = self.merged.current().epoch + 1;
+        let merged = view::merge(&all, limits.name_budget, epoch);
+        for withheld in &merged.withheld {
+            let upstream = &self.members[withheld.upstream.index()].upstream.name;
+            report_withheld(upstream, withheld);
+        }
+        self.show(Endpoint::Merged, merged);
+        for (member, board) in self.members.iter().zip(&self.single) {
+            let current = board.current();
+            let alone = Source { barred: Arc::default(), ..source(member, None) };
+            let view = view::merge(&[alone], limits.upstream_name_budget, current.epoch + 1);
+            if view.incomplete != current.incomplete || view.lists != current.lists || current.epoch == 0 {
+                self.show(Endpoint::Upstream(member.id), view);
+            }
+        }
+    }
+
+    fn show(&self, endpoint: Endpoint, view: View) {
+        let changed = self.board(endpoint).show(view);
+        if let Some(audience) = self.audience.get() {
+            changed.into_iter().for_each(|kind| audience.list_changed(endpoint, kind));
+        }
+    }
+
+    async fn follow(&self, member: &Member) {
+        let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+        loop {
+            let kinds = member.take_marks();
+            let began = clock::now();
+            let read = self.read(member, &kinds).await;
+            if let Ok(Some(fault)) | Err(fault) = &read {
+                self.failed(member, fault);
+            }
+            member.update(|state| state.tried = true);
+            self.stale.notify_one();
+            if matches!(read, Ok(None)) {
+                backoff.reset();
+                match self.pause(member).await {
+                    Woken::Asked => {
+                        // Notices come in bursts: one reading answers them all.
+                        let spacing = SPACING.saturating_sub(clock::now().saturating_duration_since(began));
+                        clock::sleep(spacing.max(DEBOUNCE)).await;
+                    }
+                    Woken::Time => member.restore(&ItemKind::ALL),
+                }
+            } else {
+                member.restore(&kinds);
+                clock::sleep(backoff.next_at(draw())).await;
+            }
+        }
+    }
+
+    /// Waits for a notice, or for the time to read again anyway.
+    async fn pause(&self, member: &Member) -> Woken {
+        let Some(interval) = self.interval(member) else {
+            member.woken().await;
+            return Woken::Asked;
+        };
+        match clock::within(interval, member.woken()).await {
+            Ok(()) => Woken::Asked,
+            Err(clock::Elapsed) => Woken::Time,
+        }
+    }
+
+    /// After how long an upstream is read again without being asked (TOOL-01, R-22).
+    fn interval(&self, member: &Member) -> Option<Duration> {
+        let state = member.state();
+        let offered = state.snapshot.as_ref().is_some_and(|snapshot| {
+            let offers = &snapshot.handshake.capabilities;
+            (!offers.tools || offers.tools_changed)
+                && (!offers.prompts || offers.prompts_changed)
+                && (!offers.resources || offers.resources_changed)
+        });
+        (!offered && !self.config.catalog.refresh.is_zero()).then_some(self.config.catalog.refresh)
+    }
+
+    /// Reads an upstream; gives the fault of lists that broke off.
+    async fn read(&self, member: &Member, kinds: &[ItemKind]) -> Result<Option<Fault>, Fault> {
+        let began = clock::now();
+        let handshake = self.upstreams.connect(member.id).await?;
+        let reading = read::read(member, &self.out, handshake, &self.config.catalog, kinds).await?;
+        let Reading { mut snapshot, unfit, broken } = reading;
+        let upstream = &member.upstream.name;
+        for (kind, unfit) in &unfit {
+            let (item, reason) = (unfit.item.as_str(), unfit.reason);
+            ItemDropped { upstream, kind: *kind, item, reason, detail: &unfit.detail }.emit();
+        }
+        self.judge(member, &mut snapshot);
+        CatalogRefreshed {
+            upstream,
+            offered: ItemKind::ALL.map(|kind| snapshot.of(kind).len()),
+            dropped: unfit.len(),
+            took: clock::now().saturating_duration_since(began),
+        }
+        .emit();
+        if let Some(store) = &self.store {
+            // A catalog that cannot be kept costs the next start its head start, nothing else.
+            if let Err(error) = store.save(&member.upstream, &snapshot) {
+                CatalogFailed { upstream, error: &error }.emit();
+            }
+        }
+        self.keep(member, snapshot);
+        Ok(broken)
+    }
+
+    /// Reports findings, and withholds or strips by the operator's choice.
+    fn judge(&self, member: &Member, snapshot: &mut Snapshot) {
+        let upstream = &member.upstream.name;
+        let before = member.state().snapshot;
+        for kind in ItemKind::ALL {
+            let items = snapshot.items[kind.index()].clone();
+            if items.iter().all(|item| item.findings.is_empty())
+                || before.as_ref().is_some_and(|before| Arc::ptr_eq(&before.items[kind.index()], &items))
+            {
+                continue;
+            }
+            for item in items.iter() {
+                for finding in &item.findings {
+                    Finding { upstream, finding: *finding, item: &item.key }.emit();
+                }
+            }
+            let (kept, withheld) = read::judge(items.to_vec(), self.config.catalog.on_finding, kind);
+            for item in &withheld {
+                let (item, reason) = (&*item.key, DropReason::Withheld);
+                ItemDropped { upstream, kind, item, reason, detail: &"it has a finding" }.emit();
+            }
+            snapshot.items[kind.index()] = Arc::new(kept);
+        }
+    }
+
+    /// Keeps a reading. Names that it claims anew while another upstream holds them are barred.
+    fn keep(&self, member: &Member, snapshot: Snapshot) {
+        let merged = self.merged.current();
+        let before = member.state();
+        let snapshot = Arc::new(snapshot);
+        let mut barred = (*before.barred).clone();
+        for kind in [ItemKind::Tool, ItemKind::Prompt] {
+            let source = Source {
+                id: member.id,
+                namespace: member.upstream.namespace.clone(),
+                snapshot: Some(snapshot.clone()),
+                barred: Arc::default(),
+            };
+            let names = view::named(&source, kind, self.config.catalog.name_budget);
+            barred.retain(|(of, name)| *of != kind || names.iter().any(|exposed| exposed.name == *name));
+            let Some(known) = &before.snapshot else { continue };
+            for (item, exposed) in snapshot.of(kind).iter().zip(&names) {
+                let is_new = !known.of(kind).iter().any(|old| old.key == item.key);
+                let held = merged.route(kind, &exposed.name).is_some_and(|route| route.upstream != member.id);
+                if is_new && held {
+                    barred.insert((kind, exposed.name.clone()));
+                }
+            }
+        }
+        member.update(|state| {
+            state.snapshot = Some(snapshot);
+            state.barred = Arc::new(barred);
+            state.problem = None;
+        });
+    }
+
+    /// Notes a failed reading; lists that are too old are given up.
+    fn failed(&self, member: &Member, fault: &Fault) {
+        CatalogFailed { upstream: &member.upstream.name, error: fault }.emit();
+        let stale_for = self.config.catalog.stale_for;
+        member.update(|state| {
+            state.problem = Some(fault.to_string());
+            let old = |snapshot: &Arc<Snapshot>| {
+                clock::now().saturating_duration_since(snapshot.read_at) > stale_for
+            };
+            if state.snapshot.as_ref().is_some_and(old) {
+                state.snapshot = None;
+            }
+        });
+    }
+}
+
+enum Woken {
+    /// Something says that lists have changed.
+    Asked,
+    /// It is time.
+    Time,
+}
+
+fn draw() -> u32 {
+    u32::from_ne_bytes(crate::base::ids::random_bytes())
+}
+
+fn report_withheld(upstream: &str, withheld: &view::Withheld) {
+    let detail = match withheld.reason {
+        DropReason::Clash => "another upstream has the same name; give one of them a namespace",
+        _ => "it cannot be shown",
+    };
+    ItemDropped {
+        upstream,
+        kind: withheld.kind,
+        item: &withheld.item,
+        reason: withheld.reason,
+        detail: &detail,
+    }
+    .emit();
+}
+
+impl Observer for Catalog {
+    fn list_changed(&self, upstream: UpstreamId, kind: ItemKind) {
+        self.members[upstream.index()].mark(kind);
+    }
+
+    fn connection_lost(&self, upstream: UpstreamId) {
+        self.members[upstream.index()].mark_all();
+    }
+
+    fn reconnected(&self, upstream: UpstreamId) {
+        self.members[upstream.index()].mark_all();
+    }
+}

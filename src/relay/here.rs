@@ -1,0 +1,128 @@
+//! What the gateway answers by itself: `initialize`, `ping`, `logging/setLevel`.
+
+use std::time::Duration;
+
+use crate::call::{Answer, Call, Endpoint, Fault, LogLevel, Reply};
+use crate::config::snapshot::{Instructions, Upstream};
+use crate::jsonrpc::text;
+use crate::mcp::capabilities::ServerCapabilities;
+use crate::relay::catalog::member::Member;
+use crate::relay::route::Relay;
+
+/// How long a session that opens right after the start waits for the upstreams' first answers, whose
+/// capabilities and instructions it shows for all its life (LIFE-13, F-083). Later ones never wait (LIFE-17).
+const FIRST: Duration = Duration::from_secs(1);
+
+/// Answers a call that concerns the gateway alone.
+///
+/// # Errors
+/// Never for the methods of the table.
+pub async fn answer(relay: &Relay, call: &Call) -> Result<Reply, Fault> {
+    match call.method.name {
+        "initialize" => {
+            relay.catalog.settled(FIRST.min(relay.config.catalog.start_budget)).await;
+            Ok(Reply::Done(Answer::result(initialize(relay, call))))
+        }
+        _ => Ok(Reply::empty()),
+    }
+}
+
+/// Keeps the session's log level, and passes it on to its upstreams; none of them can fail it (LOG-02).
+///
+/// # Errors
+/// `InvalidParams` for an unknown level.
+pub fn set_level(relay: &Relay, call: &Call) -> Result<Reply, Fault> {
+    let level = call.param("level").and_then(|name| LogLevel::parse(&name));
+    let Some(level) = level else {
+        return Err(Fault::InvalidParams("`level` is missing or unknown".into()));
+    };
+    call.session.set_log_level(level);
+    relay.upstreams.set_log_level(&call.session);
+    Ok(Reply::empty())
+}
+
+/// The result of `initialize` (LIFE-06).
+fn initialize(relay: &Relay, call: &Call) -> String {
+    let session = &call.session;
+    let view = relay.catalog.board(session.endpoint).current();
+    // Capabilities freeze here, while upstreams come and go: what some upstream may have is declared.
+    let shown = ServerCapabilities {
+        tools: true,
+        prompts: true,
+        resources: true,
+        logging: true,
+        completions: view.capabilities.completions || view.incomplete,
+        ..ServerCapabilities::default()
+    };
+    let mut out = format!(
+        r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{{"name":"portcullis","title":"Portcullis","version":"{}"}}"#,
+        session.revision,
+        shown.to_json(session.revision),
+        env!("CARGO_PKG_VERSION"),
+    );
+    if let Some(instructions) = instructions(relay, session.endpoint) {
+        out.push_str(r#","instructions":"#);
+        text::quote_into(&mut out, &instructions);
+    }
+    out.push('}');
+    out
+}
+
+/// The instructions of all upstreams of an endpoint, a headed block each (LIFE-19).
+fn instructions(relay: &Relay, endpoint: Endpoint) -> Option<String> {
+    let members = relay.catalog.members();
+    if let Endpoint::Upstream(id) = endpoint {
+        return own(relay, &members[id.index()]);
+    }
+    if let [only] = members
+        && only.upstream.namespace.is_none()
+    {
+        return own(relay, only);
+    }
+    let blocks: Vec<_> =
+        members.iter().filter_map(|member| Some(block(&member.upstream, &own(relay, member)?))).collect();
+    let limit = relay.config.catalog.max_merged_instructions;
+    (!blocks.is_empty()).then(|| capped(&blocks.join("\n\n"), limit))
+}
+
+fn block(upstream: &Upstream, text: &str) -> String {
+    match &upstream.namespace {
+        Some(namespace) => format!("# {} (names begin with `{namespace}__`)\n\n{text}", upstream.title),
+        None => format!("# {}\n\n{text}", upstream.title),
+    }
+}
+
+fn own(relay: &Relay, member: &Member) -> Option<String> {
+    let limits = &relay.config.catalog;
+    if limits.instructions == Instructions::Drop || member.upstream.instructions == Instructions::Drop {
+        return None;
+    }
+    let snapshot = member.state().snapshot?;
+    let text = snapshot.handshake.instructions.as_deref().filter(|text| !text.is_empty())?;
+    Some(capped(text, limits.max_instructions))
+}
+
+/// At most `limit` bytes of `text`, cut between characters.
+fn capped(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let mut end = limit.saturating_sub(4);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{} …", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// LIFE-19, R-21
+    #[test]
+    fn instructions_are_cut_between_characters() {
+        assert_eq!(capped("short", 10), "short");
+        let cut = capped(&"é".repeat(100), 21);
+        assert!(cut.len() <= 21 && cut.ends_with(" …"), "{cut}");
+    }
+}

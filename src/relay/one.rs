@@ -1,0 +1,178 @@
+//! A call to one upstream: found by its exposed name or URI, sent under the upstream's own, and back.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tower::ServiceExt;
+
+use crate::base::clock;
+use crate::call::{Answer, Body, Call, Endpoint, Fault, Item, OutCall, Params, Purpose, Reply, UpstreamId};
+use crate::jsonrpc::scan::Span;
+use crate::jsonrpc::view::object_at;
+use crate::jsonrpc::{Edits, Kind, Object, text};
+use crate::mcp::methods::{ItemKind, Slot};
+use crate::relay::catalog::item::remove;
+use crate::relay::catalog::view::View;
+use crate::relay::route::Relay;
+
+/// How long a completion may take; suggestions are disposable (COMP-04).
+const COMPLETION: Duration = Duration::from_secs(2);
+
+/// A completion without suggestions (COMP-05).
+const NO_VALUES: &[u8] = br#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
+
+/// Where a call goes, and what it says there.
+struct Way {
+    upstream: UpstreamId,
+    /// Where the exposed name stands, and what stands there for the upstream.
+    edit: Option<(Span, String)>,
+    /// The upstream's own name of the tool.
+    tool: Option<Arc<str>>,
+}
+
+/// Carries a call to its upstream.
+///
+/// # Errors
+/// `Unknown` or `ResourceNotFound` for what nobody has, `InvalidParams`, and whatever the upstream's way reports.
+pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault> {
+    let view = relay.catalog.board(call.session.endpoint).current();
+    let way = match find(&view, &call, slot) {
+        Err(fault) if view.incomplete => {
+            // The name may be that of an upstream whose first answer is still awaited (F-083).
+            relay.catalog.settled(relay.config.catalog.start_budget).await;
+            let view = relay.catalog.board(call.session.endpoint).current();
+            find(&view, &call, slot).map_err(|_| fault)?
+        }
+        found => found?,
+    };
+    let upstream = way.upstream;
+    let completes = slot == Slot::Reference;
+    let shown = matches!(call.session.endpoint, Endpoint::Merged);
+    let uris = shown.then(|| relay.uris[upstream.index()].clone()).flatten();
+    let sent = relay.out.clone().oneshot(out_call(call, way));
+    let reply = if completes {
+        match clock::within(COMPLETION, sent).await {
+            Ok(reply) => reply?,
+            Err(clock::Elapsed) => return Ok(Reply::Done(Answer::result(NO_VALUES))),
+        }
+    } else {
+        sent.await?
+    };
+    Ok(match reply {
+        Reply::Done(answer) => Reply::Done(back(relay, upstream, answer, uris)),
+        Reply::Items(items) => {
+            let catalog = relay.catalog.clone();
+            Reply::Items(Box::pin(items.map(move |item| match item {
+                Item::Done(mut answer) => {
+                    note_unknown(&catalog, upstream, &answer);
+                    answer.uris.clone_from(&uris);
+                    answer.upstream = Some(upstream);
+                    Item::Done(answer)
+                }
+                other => other,
+            })))
+        }
+    })
+}
+
+fn back(
+    relay: &Relay,
+    upstream: UpstreamId,
+    mut answer: Answer,
+    uris: Option<crate::jsonrpc::rewrite::UriMap>,
+) -> Answer {
+    note_unknown(&relay.catalog, upstream, &answer);
+    answer.uris = uris;
+    answer.upstream = Some(upstream);
+    answer
+}
+
+/// An upstream that does not know what it listed has changed its lists without a word (R-22).
+fn note_unknown(catalog: &crate::relay::catalog::refresh::Catalog, upstream: UpstreamId, answer: &Answer) {
+    let Body::Message(message) = &answer.body else { return };
+    if message.kind() != Kind::Error {
+        return;
+    }
+    let error = object_at(message.text(), message.body()).ok().flatten();
+    if error.is_some_and(|error| error.value(message.text(), "code") == Some(b"-32602".as_slice())) {
+        crate::call::Observer::list_changed(catalog, upstream, ItemKind::Tool);
+    }
+}
+
+fn out_call(call: Call, way: Way) -> OutCall {
+    let mut edits = Edits::new();
+    if let Some((span, with)) = way.edit {
+        edits.replace(span, with);
+    }
+    // TASK-06: tasks were not negotiated with anyone, so nobody is asked for one.
+    remove(&mut edits, call.message.text(), &call.params, "task");
+    OutCall {
+        upstream: way.upstream,
+        purpose: Purpose::Session(call.session),
+        method: call.method,
+        params: Params::Edited(call.message, edits),
+        progress: call.progress,
+        tool: way.tool,
+    }
+}
+
+fn find(view: &View, call: &Call, slot: Slot) -> Result<Way, Fault> {
+    match slot {
+        Slot::Tool => by_name(view, call, ItemKind::Tool, "tool"),
+        Slot::Prompt => by_name(view, call, ItemKind::Prompt, "prompt"),
+        Slot::Resource => by_uri(view, call.message.text(), &call.params),
+        Slot::Reference => by_reference(view, call),
+    }
+}
+
+fn by_name(view: &View, call: &Call, kind: ItemKind, what: &'static str) -> Result<Way, Fault> {
+    let name = call.param("name").ok_or(Fault::InvalidParams("`name` is missing or not a string".into()))?;
+    let route = view.route(kind, &name).ok_or_else(|| unknown(what, &name))?;
+    let span = call.params.find(call.message.text(), "name").filter(|_| *route.original != *name);
+    Ok(Way {
+        upstream: route.upstream,
+        edit: span.map(|span| (span, text::quote(&route.original))),
+        tool: (kind == ItemKind::Tool).then(|| route.original.clone()),
+    })
+}
+
+fn unknown(what: &'static str, name: &str) -> Fault {
+    Fault::Unknown { what, name: name.chars().take(128).collect() }
+}
+
+fn by_uri(view: &View, text: &[u8], object: &Object) -> Result<Way, Fault> {
+    let missing = || Fault::InvalidParams("`uri` is missing or not a string".into());
+    let span = object.find(text, "uri").ok_or_else(missing)?;
+    let uri = text::unquote(&text[span.clone()]).ok_or_else(missing)?;
+    let (upstream, original) =
+        view.locate(&uri).ok_or_else(|| Fault::ResourceNotFound { uri: uri.to_string() })?;
+    let edit = (original != uri).then(|| (span, text::quote(&original)));
+    Ok(Way { upstream, edit, tool: None })
+}
+
+/// COMP-02: a prompt's name or a resource's URI or template.
+fn by_reference(view: &View, call: &Call) -> Result<Way, Fault> {
+    let text = call.message.text();
+    let wrong = |what: &'static str| Fault::InvalidParams(Cow::Borrowed(what));
+    let reference =
+        object_at(text, call.params.find(text, "ref")).map_err(|_| wrong("`ref` repeats a member"))?;
+    let reference = reference.ok_or_else(|| wrong("`ref` is missing or not an object"))?;
+    match reference.string(text, "type").as_deref() {
+        Some("ref/prompt") => {
+            let name = reference
+                .string(text, "name")
+                .ok_or_else(|| wrong("`ref.name` is missing or not a string"))?;
+            let route = view.route(ItemKind::Prompt, &name).ok_or_else(|| unknown("prompt", &name))?;
+            let span = reference.find(text, "name").filter(|_| *route.original != *name);
+            Ok(Way {
+                upstream: route.upstream,
+                edit: span.map(|span| (span, text::quote(&route.original))),
+                tool: None,
+            })
+        }
+        Some("ref/resource") => by_uri(view, text, &reference),
+        _ => Err(wrong("`ref.type` is neither `ref/prompt` nor `ref/resource`")),
+    }
+}

@@ -1,0 +1,133 @@
+//! Facts about catalogs and about answers over several upstreams.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use crate::mcp::methods::{Class, ItemKind};
+use crate::telemetry::metrics;
+use crate::telemetry::words::{Attempt, DropReason, FindingKind, Label};
+
+const TARGET: &str = "portcullis::relay";
+
+/// An upstream's lists were read.
+pub struct CatalogRefreshed<'a> {
+    /// Name of the upstream.
+    pub upstream: &'a str,
+    /// How many items of each kind are offered, by [`ItemKind::index`].
+    pub offered: [usize; ItemKind::ALL.len()],
+    /// Items of all kinds left out.
+    pub dropped: usize,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl CatalogRefreshed<'_> {
+    /// States it.
+    pub fn emit(self) {
+        let [tools, prompts, resources, templates] = self.offered;
+        let upstream = Label::upstream(self.upstream);
+        for (kind, offered) in ItemKind::ALL.into_iter().zip(self.offered) {
+            metrics::CATALOG_ITEMS.gauge(&[upstream, kind.into()]).set(offered as f64);
+        }
+        metrics::CATALOG_REFRESHES.counter(&[upstream, Attempt::Done.into()]).increment(1);
+        tracing::info!(
+            target: TARGET,
+            upstream = self.upstream,
+            tools,
+            prompts,
+            resources,
+            templates,
+            dropped = self.dropped,
+            took = ?self.took,
+            "catalog refreshed"
+        );
+    }
+}
+
+/// An upstream's lists could not be read; the last ones stay.
+pub struct CatalogFailed<'a> {
+    /// Name of the upstream.
+    pub upstream: &'a str,
+    /// Why.
+    pub error: &'a dyn Display,
+}
+
+impl CatalogFailed<'_> {
+    /// States it.
+    pub fn emit(self) {
+        let labels = [Label::upstream(self.upstream), Attempt::Failed.into()];
+        metrics::CATALOG_REFRESHES.counter(&labels).increment(1);
+        tracing::warn!(target: TARGET, upstream = self.upstream, error = %self.error, "catalog refresh failed");
+    }
+}
+
+/// One item of an upstream is not offered.
+pub struct ItemDropped<'a> {
+    /// Name of the upstream.
+    pub upstream: &'a str,
+    /// Kind of the item.
+    pub kind: ItemKind,
+    /// Name or URI of the item, as the upstream wrote it; only for the log.
+    pub item: &'a str,
+    /// Why.
+    pub reason: DropReason,
+    /// More about it; may be empty.
+    pub detail: &'a dyn Display,
+}
+
+impl ItemDropped<'_> {
+    /// States it.
+    pub fn emit(self) {
+        let labels = [Label::upstream(self.upstream), self.kind.into(), self.reason.into()];
+        metrics::ITEMS_DROPPED.counter(&labels).increment(1);
+        tracing::warn!(
+            target: TARGET,
+            upstream = self.upstream,
+            kind = Label::from(self.kind).value,
+            item = self.item,
+            why = self.reason.word(),
+            detail = %self.detail,
+            "item dropped"
+        );
+    }
+}
+
+/// Something suspicious stands in a definition or in instructions.
+pub struct Finding<'a> {
+    /// Name of the upstream.
+    pub upstream: &'a str,
+    /// What was found.
+    pub finding: FindingKind,
+    /// Name or URI of the item, or `instructions`; only for the log.
+    pub item: &'a str,
+}
+
+impl Finding<'_> {
+    /// States it.
+    pub fn emit(self) {
+        metrics::FINDINGS.counter(&[Label::upstream(self.upstream), self.finding.into()]).increment(1);
+        tracing::warn!(
+            target: TARGET,
+            upstream = self.upstream,
+            why = self.finding.word(),
+            item = self.item,
+            "finding"
+        );
+    }
+}
+
+/// Some upstreams did not contribute to an answer over several.
+pub struct FanoutPartial<'a> {
+    /// Class of the method.
+    pub method: Class,
+    /// Names of those that are missing, for the log.
+    pub missing: &'a dyn Display,
+}
+
+impl FanoutPartial<'_> {
+    /// States it.
+    pub fn emit(self) {
+        metrics::FANOUT_PARTIALS.counter(&[self.method.into()]).increment(1);
+        tracing::warn!(target: TARGET, method = self.method.label(), missing = %self.missing, "fan-out partial");
+    }
+}
