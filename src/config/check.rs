@@ -46,31 +46,21 @@ impl Snapshot {
 
     /// R-25: who can reach the gateway from elsewhere needs a key, unless the operator says otherwise.
     fn check_exposure(&self, locator: Locator<'_>) -> Option<Problem> {
-        let safe = self.listen.ip().is_loopback()
-            || self.auth.allow_anonymous
-            || !self.auth.keys.is_empty();
+        let safe = self.listen.ip().is_loopback() || self.auth.allow_anonymous || !self.auth.keys.is_empty();
         let message = format!(
             "{} can be reached from other machines, and nobody would be asked for a key",
             self.listen
         );
         let mend = "add a key under `portcullis.auth.keys` (`portcullis keys new NAME` makes one), \
                     listen on 127.0.0.1,\nor set `portcullis.auth.allowAnonymous: true` if that is meant";
-        (!safe).then(|| {
-            locator
-                .problem(&["portcullis", "listen"], message)
-                .mend(mend)
-        })
+        (!safe).then(|| locator.problem(&["portcullis", "listen"], message).mend(mend))
     }
 
     fn check_addresses(&self, locator: Locator<'_>) -> Option<Problem> {
         let clash = self.listen == self.admin_listen && self.listen.port() != 0;
         let message = "clients and operator need different addresses";
         let path = ["portcullis", "admin", "listen"];
-        clash.then(|| {
-            locator
-                .problem(&path, message)
-                .mend("change one of the ports")
-        })
+        clash.then(|| locator.problem(&path, message).mend("change one of the ports"))
     }
 
     fn check_bounds(&self, locator: Locator<'_>) -> Vec<Problem> {
@@ -82,48 +72,24 @@ impl Snapshot {
                 problems.push(problem.mend(format!("raise `{larger}`, or lower `{smaller}`")));
             }
         };
-        let Self {
-            sessions,
-            children,
-            catalog,
-            ..
-        } = self;
-        at_most(
-            sessions.per_principal <= sessions.max,
-            "sessions",
-            "perPrincipal",
-            "max",
-        );
-        at_most(
-            children.per_upstream <= children.total,
-            "children",
-            "perUpstream",
-            "total",
-        );
-        at_most(
-            catalog.max_item_size <= catalog.max_size,
-            "catalog",
-            "maxItemSize",
-            "maxSize",
-        );
+        let Self { sessions, children, catalog, .. } = self;
+        at_most(sessions.per_principal <= sessions.max, "sessions", "perPrincipal", "max");
+        at_most(children.per_upstream <= children.total, "children", "perUpstream", "total");
+        at_most(catalog.max_item_size <= catalog.max_size, "catalog", "maxItemSize", "maxSize");
         problems
     }
 
     fn check_keys(&self, locator: Locator<'_>) -> Vec<Problem> {
         let keys = &self.auth.keys;
         let twice = |index: usize, key: &ApiKey| {
-            keys[..index]
-                .iter()
-                .any(|other| other.name == key.name || other.sha256 == key.sha256)
+            keys[..index].iter().any(|other| other.name == key.name || other.sha256 == key.sha256)
         };
         keys.iter()
             .enumerate()
             .filter(|(index, key)| twice(*index, key))
             .map(|(_, key)| {
                 let message = format!("the key `{}` is here twice, by name or digest", key.name);
-                locator
-                    .problem(&["portcullis", "auth", "keys"], message)
-                    .mend("remove one of them")
+                locator.problem(&["portcullis", "auth", "keys"], message).mend("remove one of them")
             })
             .collect()
     }
@@ -133,15 +99,8 @@ impl Snapshot {
         if !self.auth.keys.is_empty() || self.auth.allow_anonymous {
             return Vec::new();
         }
-        let by_caller = |upstream: &&_| {
-            matches!(
-                upstream,
-                Upstream {
-                    isolation: Some(Isolation::Caller),
-                    ..
-                }
-            )
-        };
+        let by_caller =
+            |upstream: &&_| matches!(upstream, Upstream { isolation: Some(Isolation::Caller), .. });
         self.upstreams
             .iter()
             .map(AsRef::as_ref)
@@ -150,24 +109,14 @@ impl Snapshot {
                 let message = "without keys all callers are one, and would share this connection";
                 let mend = "use `session` or `shared`, add keys under `portcullis.auth.keys`,\n\
                             or set `portcullis.auth.allowAnonymous: true` if sharing is meant";
-                locator
-                    .in_entry(upstream, &["portcullis", "isolation"], message)
-                    .mend(mend)
+                locator.in_entry(upstream, &["portcullis", "isolation"], message).mend(mend)
             })
             .collect()
     }
 
     /// R-19: names without a prefix can clash.
     fn warn_of_bare_names(&self, locator: Locator<'_>) -> Option<Problem> {
-        let bare = |upstream: &&_| {
-            matches!(
-                upstream,
-                Upstream {
-                    namespace: None,
-                    ..
-                }
-            )
-        };
+        let bare = |upstream: &&_| matches!(upstream, Upstream { namespace: None, .. });
         let mut bare = self.upstreams.iter().map(AsRef::as_ref).filter(bare);
         bare.next()?;
         let second = bare.next()?;
@@ -210,8 +159,7 @@ fn warn_of_secrets(upstream: &Upstream, stdio: &Stdio, locator: Locator<'_>) -> 
                 "argument {} looks like a secret, and everybody on this machine can read arguments",
                 index + 1
             );
-            let mend =
-                "pass it in `env`, and keep it out of this file with ${NAME} or ${file:path}";
+            let mend = "pass it in `env`, and keep it out of this file with ${NAME} or ${file:path}";
             locator.in_entry(upstream, &["args"], message).mend(mend)
         })
         .collect()
@@ -228,27 +176,13 @@ fn warn_of_versions(upstream: &Upstream, stdio: &Stdio, locator: Locator<'_>) ->
 /// The package or image that a launcher fetches, if no version is named.
 fn unpinned<'a>(command: &str, args: &'a [Text]) -> Option<&'a str> {
     let program = command.rsplit(['/', '\\']).next().unwrap_or(command);
-    let program = program
-        .strip_suffix(".cmd")
-        .or_else(|| program.strip_suffix(".exe"))
-        .unwrap_or(program);
-    let args: Vec<&str> = args
-        .iter()
-        .map(|argument| {
-            if argument.is_secret() {
-                ""
-            } else {
-                argument.reveal()
-            }
-        })
-        .collect();
+    let program = program.strip_suffix(".cmd").or_else(|| program.strip_suffix(".exe")).unwrap_or(program);
+    let args: Vec<&str> =
+        args.iter().map(|argument| if argument.is_secret() { "" } else { argument.reveal() }).collect();
     match program {
         "npx" | "bunx" | "pnpx" => {
             let package = subject(&args, &["-p", "--package", "-c", "--call"])?;
-            let version = package
-                .get(1..)?
-                .split_once('@')
-                .map(|(_, version)| version);
+            let version = package.get(1..)?.split_once('@').map(|(_, version)| version);
             (!is_fixed(version)).then_some(package)
         }
         "uvx" => {

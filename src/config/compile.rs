@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::decode::{Decoder, Placed, Reach, Wrong};
 use super::environment::{Environment, dotenv};
-use super::names::{NAMESPACE_ALLOWED, Taken, namespace_of, path_name};
+use super::names::{NAMESPACE_ALLOWED, Taken, path_name};
 use super::problem::Problem;
 use super::schema::entry::{Entry, Kind, Named};
 use super::schema::file::Contents;
@@ -15,6 +15,7 @@ use super::secrets::{Secret, Text};
 use super::snapshot::{
     Address, FailedUpstream, Remote, RemoteKind, Snapshot, Stdio, ToolFilter, Transport, Upstream,
 };
+use crate::mcp::names::namespace_of;
 
 /// Where a configuration comes from.
 #[derive(Debug, Clone)]
@@ -92,10 +93,7 @@ struct Names {
 impl Names {
     /// Takes what the file asks for by name, so that nothing derived gets in the way.
     fn reserve(entries: &[Named], decoder: &mut Decoder<'_>) -> Self {
-        let mut names = Self {
-            paths: Taken::default(),
-            namespaces: Taken::default(),
-        };
+        let mut names = Self { paths: Taken::default(), namespaces: Taken::default() };
         for named in entries {
             if let Some(Placed { place, value }) = &named.entry.portcullis.namespace
                 && let Namespace::Word(word) = value
@@ -129,11 +127,7 @@ impl Names {
         let Named { name, place, entry } = named;
         let own = entry.portcullis;
         let path = path_name(&name);
-        let path = if path == name {
-            path
-        } else {
-            self.paths.take_like(path)
-        };
+        let path = if path == name { path } else { self.paths.take_like(path) };
         let namespace = match own.namespace.map(|placed| placed.value) {
             Some(Namespace::None) => None,
             Some(Namespace::Word(word)) => Some(word),
@@ -156,10 +150,7 @@ impl Names {
             transport,
             timeouts: own.timeouts.unwrap_or_default(),
             tool_timeouts: own.tool_timeouts,
-            tools: ToolFilter {
-                include: entry.include_tools,
-                exclude: entry.exclude_tools,
-            },
+            tools: ToolFilter { include: entry.include_tools, exclude: entry.exclude_tools },
             instructions: own.instructions.unwrap_or(snapshot.catalog.instructions),
             required: own.required,
             trust_annotations: own.trust_annotations,
@@ -202,8 +193,7 @@ fn stdio(entry: &Entry, decoder: &Decoder<'_>) -> Result<Stdio, Wrong> {
     let command = argv.next().unwrap_or_else(|| Text::plain(""));
     let mut env: Vec<(String, Secret)> = Vec::new();
     if let Some(path) = &entry.env_file {
-        let variables =
-            dotenv(path).map_err(|error| Wrong::new(error.to_string()).reaching(Reach::Entry))?;
+        let variables = dotenv(path).map_err(|error| Wrong::new(error.to_string()).reaching(Reach::Entry))?;
         let variables = variables.into_iter();
         env.extend(variables.map(|(name, value)| (name, value.into())));
     }
@@ -212,13 +202,7 @@ fn stdio(entry: &Entry, decoder: &Decoder<'_>) -> Result<Stdio, Wrong> {
     let mut pass_env = entry.portcullis.pass_env.clone();
     pass_env.extend(entry.env_vars.iter().cloned());
     let folder = decoder.variables.folder.map(PathBuf::from);
-    Ok(Stdio {
-        command,
-        args: argv.collect(),
-        env,
-        pass_env,
-        cwd: entry.cwd.clone().or(folder),
-    })
+    Ok(Stdio { command, args: argv.collect(), env, pass_env, cwd: entry.cwd.clone().or(folder) })
 }
 
 /// A server on the network.

@@ -9,12 +9,7 @@ use super::environment::Environment;
 use super::problem::{Problem, Problems};
 
 /// The names a configuration has in the user's folder; the first that is there is taken.
-const NAMES: [&str; 4] = [
-    "portcullis.json",
-    "portcullis.yaml",
-    "portcullis.yml",
-    "portcullis.toml",
-];
+const NAMES: [&str; 4] = ["portcullis.json", "portcullis.yaml", "portcullis.yml", "portcullis.toml"];
 
 /// The user's own configuration file.
 ///
@@ -22,17 +17,10 @@ const NAMES: [&str; 4] = [
 /// When there is none, with the places that were looked at; when there are several.
 pub fn discover(environment: &Environment) -> Result<PathBuf, Problems> {
     let folder = folder(environment).ok_or_else(|| {
-        Problem::of_file(
-            "portcullis",
-            "there is no home folder to look for a configuration in",
-        )
-        .mend("name the file: `portcullis serve -c FILE`")
+        Problem::of_file("portcullis", "there is no home folder to look for a configuration in")
+            .mend("name the file: `portcullis serve -c FILE`")
     })?;
-    let found: Vec<_> = NAMES
-        .iter()
-        .map(|name| folder.join(name))
-        .filter(|path| path.is_file())
-        .collect();
+    let found: Vec<_> = NAMES.iter().map(|name| folder.join(name)).filter(|path| path.is_file()).collect();
     match found.as_slice() {
         [path] => Ok(path.clone()),
         [] => {
@@ -40,9 +28,7 @@ pub fn discover(environment: &Environment) -> Result<PathBuf, Problems> {
             let mend = "put your `mcpServers` there (.yaml, .yml and .toml are read as well), or name a \
                         file: `portcullis serve -c FILE`,\nor a server: `portcullis serve -- CMD ARGS…`, \
                         `portcullis serve URL`";
-            Err(Problem::of_file(shown, "there is no configuration here")
-                .mend(mend)
-                .into())
+            Err(Problem::of_file(shown, "there is no configuration here").mend(mend).into())
         }
         [first, second, ..] => {
             let message = format!("{} is there as well", second.display());
@@ -56,10 +42,7 @@ pub fn discover(environment: &Environment) -> Result<PathBuf, Problems> {
 /// `$XDG_CONFIG_HOME/portcullis`, or `~/.config/portcullis`.
 fn folder(environment: &Environment) -> Option<PathBuf> {
     // The convention says that a relative path there is to be ignored.
-    let given = environment
-        .value("XDG_CONFIG_HOME")
-        .map(Path::new)
-        .filter(|path| path.is_absolute());
+    let given = environment.value("XDG_CONFIG_HOME").map(Path::new).filter(|path| path.is_absolute());
     let config = match given {
         Some(path) => path.to_owned(),
         None => environment.home()?.join(".config"),
@@ -84,8 +67,7 @@ pub(super) fn check_permissions(path: &Path) -> Result<(), Problem> {
             .map_or(0, |metadata| metadata.permissions().mode());
         if mode & OTHERS_WRITE != 0 {
             let shown = path.display().to_string();
-            let message =
-                "others than the owner can write this file, and so start programs in your name";
+            let message = "others than the owner can write this file, and so start programs in your name";
             let mend = format!("chmod go-w {shown:?}");
             return Err(Problem::of_file(shown, message).mend(mend));
         }
@@ -124,10 +106,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("portcullis.json"), "{}").unwrap();
         let pairs = [("HOME", home.path()), ("XDG_CONFIG_HOME", elsewhere.path())];
-        assert_eq!(
-            discover(&environment(&pairs)).unwrap(),
-            folder.join("portcullis.json")
-        );
+        assert_eq!(discover(&environment(&pairs)).unwrap(), folder.join("portcullis.json"));
         let relative = [("HOME", home.path()), ("XDG_CONFIG_HOME", Path::new("x"))];
         assert!(discover(&environment(&relative)).is_err(), "back at home");
         assert!(discover(&Environment::default()).is_err());

@@ -79,12 +79,10 @@ impl Unresolved {
                 "relative paths start at the folder of this file".to_owned()
             }
             Self::NotUnicode(_) | Self::NoFolder(_) => "write the value out".to_owned(),
-            Self::Unknown(_) | Self::Unclosed => {
-                "allowed are ${NAME}, ${NAME:-default}, ${env:NAME}, \
+            Self::Unknown(_) | Self::Unclosed => "allowed are ${NAME}, ${NAME:-default}, ${env:NAME}, \
                  ${input:id}, ${file:path}, ${userHome}, ${workspaceFolder}, ${pathSeparator}; \
                  write $${ where ${ itself is meant"
-                    .to_owned()
-            }
+                .to_owned(),
         }
     }
 }
@@ -139,15 +137,11 @@ impl Variables<'_> {
         match placeholder {
             "userHome" => {
                 let home = self.environment.home().and_then(Path::to_str);
-                return home
-                    .map(Text::plain)
-                    .ok_or(Unresolved::NoFolder("userHome"));
+                return home.map(Text::plain).ok_or(Unresolved::NoFolder("userHome"));
             }
             "workspaceFolder" => {
                 let folder = self.folder.and_then(Path::to_str);
-                return folder
-                    .map(Text::plain)
-                    .ok_or(Unresolved::NoFolder("workspaceFolder"));
+                return folder.map(Text::plain).ok_or(Unresolved::NoFolder("workspaceFolder"));
             }
             "workspaceFolderBasename" => {
                 let name = self.folder.and_then(Path::file_name);
@@ -183,39 +177,28 @@ impl Variables<'_> {
             (None, Some(default)) => Ok(Text::plain(default)),
             (Some(value), Some(default)) if value.is_empty() => Ok(Text::plain(default)),
             (None, None) => Err(Unresolved::Unset(name.to_owned())),
-            (Some(value), _) => value
-                .to_str()
-                .map(Text::hidden)
-                .ok_or_else(|| Unresolved::NotUnicode(name.to_owned())),
+            (Some(value), _) => {
+                value.to_str().map(Text::hidden).ok_or_else(|| Unresolved::NotUnicode(name.to_owned()))
+            }
         }
     }
 
     /// An input as VS Code asks for it; here the environment answers.
     fn input(&self, id: &str) -> Result<Text, Unresolved> {
         let letter = |c: char| {
-            if c.is_ascii_alphanumeric() {
-                c.to_ascii_uppercase()
-            } else {
-                '_'
-            }
+            if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }
         };
         let variable: String = "INPUT_".chars().chain(id.chars().map(letter)).collect();
         match self.environment.text(&variable) {
             Some(value) => Ok(Text::hidden(value)),
-            None => Err(Unresolved::Input {
-                id: id.to_owned(),
-                variable,
-            }),
+            None => Err(Unresolved::Input { id: id.to_owned(), variable }),
         }
     }
 
     /// The contents of a file, without one line end at the end.
     fn file(&self, path: &str) -> Result<Text, Unresolved> {
         let path = self.path(path);
-        let unreadable = |source| Unresolved::File {
-            path: path.clone(),
-            source,
-        };
+        let unreadable = |source| Unresolved::File { path: path.clone(), source };
         let metadata = std::fs::metadata(&path).map_err(unreadable)?;
         if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
             return Err(Unresolved::NotText(path));
@@ -264,9 +247,7 @@ impl Expanded {
 /// Whether this may be the name of a variable.
 pub(super) fn is_name(name: &str) -> bool {
     let mut letters = name.chars();
-    letters
-        .next()
-        .is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+    letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
         && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
@@ -277,21 +258,13 @@ mod tests {
     use super::*;
 
     fn environment() -> Environment {
-        let pairs = [
-            ("X", "${Y}"),
-            ("EMPTY", ""),
-            ("HOME", "/home/u"),
-            ("INPUT_API_KEY", "k"),
-        ];
+        let pairs = [("X", "${Y}"), ("EMPTY", ""), ("HOME", "/home/u"), ("INPUT_API_KEY", "k")];
         pairs.into_iter().collect()
     }
 
     fn expand(text: &str) -> Result<(String, bool), String> {
         let environment = environment();
-        let variables = Variables {
-            environment: &environment,
-            folder: Some(Path::new("/etc/gate")),
-        };
+        let variables = Variables { environment: &environment, folder: Some(Path::new("/etc/gate")) };
         match variables.expand(text) {
             Ok(text) => Ok((text.reveal().to_owned(), text.is_secret())),
             Err(errors) => {
@@ -330,15 +303,9 @@ mod tests {
     fn f_082_what_is_missing_is_named() {
         for (text, error) in [
             ("${MISSING}", "variable `MISSING` is not set"),
-            (
-                "${A}${B}",
-                "variable `A` is not set; variable `B` is not set",
-            ),
+            ("${A}${B}", "variable `A` is not set; variable `B` is not set"),
             ("{env:MISSING}", "variable `MISSING` is not set"),
-            (
-                "${input:db}",
-                "input `db` has no value: variable `INPUT_DB` is not set",
-            ),
+            ("${input:db}", "input `db` has no value: variable `INPUT_DB` is not set"),
             ("${cmd:id}", "unknown placeholder `${cmd:id}`"),
             ("${{ secrets.A }}", "unknown placeholder `${{ secrets.A }`"),
             ("${}", "unknown placeholder `${}`"),
@@ -346,28 +313,17 @@ mod tests {
         ] {
             assert_eq!(expand(text), Err(error.to_owned()), "{text}");
         }
-        assert!(
-            expand("${file:none}")
-                .unwrap_err()
-                .contains("/etc/gate/none")
-        );
+        assert!(expand("${file:none}").unwrap_err().contains("/etc/gate/none"));
     }
 
     #[test]
     fn files_lose_one_line_end() {
         let folder = tempfile::tempdir().unwrap();
         let environment = environment();
-        let variables = Variables {
-            environment: &environment,
-            folder: Some(folder.path()),
-        };
-        for (content, expected) in [
-            ("s", "s"),
-            ("s\n", "s"),
-            ("s\r\n", "s"),
-            ("s\n\n", "s\n"),
-            ("${X}", "${X}"),
-        ] {
+        let variables = Variables { environment: &environment, folder: Some(folder.path()) };
+        for (content, expected) in
+            [("s", "s"), ("s\n", "s"), ("s\r\n", "s"), ("s\n\n", "s\n"), ("${X}", "${X}")]
+        {
             std::fs::write(folder.path().join("t"), content).unwrap();
             let text = variables.expand("${file:t}").unwrap();
             assert_eq!(text.reveal(), expected);

@@ -18,8 +18,7 @@ use super::schema::file::{Contents, File};
 use super::schema::gateway::Gateway;
 use super::secrets::Text;
 use super::snapshot::{
-    Address, Addresses, Instructions, Remote, RemoteKind, Snapshot, Stdio, Timeouts, ToolFilter,
-    Transport, Upstream,
+    Addresses, Instructions, Remote, RemoteKind, Snapshot, Stdio, Timeouts, ToolFilter, Transport, Upstream,
 };
 
 /// What the only upstream is called when there is no file.
@@ -32,9 +31,8 @@ const ONLY_UPSTREAM: &str = "upstream";
 /// [`Snapshot::failed`] instead.
 pub fn load(path: &Path, environment: &Environment) -> Result<Snapshot, Problems> {
     let shown = path.display().to_string();
-    let unreadable = |error: std::io::Error| {
-        Problem::of_file(shown.as_str(), format!("cannot read the file: {error}"))
-    };
+    let unreadable =
+        |error: std::io::Error| Problem::of_file(shown.as_str(), format!("cannot read the file: {error}"));
     let format = Format::of(path).ok_or_else(|| {
         Problem::of_file(shown.as_str(), "the ending of the name tells no format")
             .mend("allowed: .json, .jsonc, .json5, .yaml, .yml, .toml")
@@ -42,9 +40,8 @@ pub fn load(path: &Path, environment: &Environment) -> Result<Snapshot, Problems
     let path = std::path::absolute(path).map_err(unreadable)?;
     check_permissions(&path)?;
     let text = read(&path).map_err(unreadable)?;
-    let text = text.ok_or_else(|| {
-        Problem::of_file(shown.as_str(), "this is not UTF-8 text of at most 4MiB")
-    })?;
+    let text =
+        text.ok_or_else(|| Problem::of_file(shown.as_str(), "this is not UTF-8 text of at most 4MiB"))?;
     let folder = path.parent().map(PathBuf::from);
     let environment = match &folder {
         Some(folder) => environment
@@ -52,10 +49,7 @@ pub fn load(path: &Path, environment: &Environment) -> Result<Snapshot, Problems
             .map_err(|error| Problem::of_file(shown.as_str(), error.to_string()))?,
         None => environment.clone(),
     };
-    let origin = Origin {
-        path: Some(path),
-        environment: Arc::new(environment),
-    };
+    let origin = Origin { path: Some(path), environment: Arc::new(environment) };
     compile(&Source::new(shown, text), format, origin)
 }
 
@@ -69,10 +63,7 @@ pub fn parse(
     name: &str,
     environment: &Environment,
 ) -> Result<Snapshot, Problems> {
-    let origin = Origin {
-        path: None,
-        environment: Arc::new(environment.clone()),
-    };
+    let origin = Origin { path: None, environment: Arc::new(environment.clone()) };
     if text.len() > MAX_BYTES {
         return Err(Problem::of_file(name, "this is larger than 4MiB").into());
     }
@@ -89,18 +80,11 @@ fn compile(source: &Source, format: Format, origin: Origin) -> Result<Snapshot, 
     let environment = origin.environment.clone();
     let folder = origin.path.as_deref().and_then(Path::parent);
     let folder = folder.map(PathBuf::from);
-    let variables = Variables {
-        environment: &environment,
-        folder: folder.as_deref(),
-    };
+    let variables = Variables { environment: &environment, folder: folder.as_deref() };
     let mut decoder = Decoder::new(source, variables);
     let contents = Contents::decode(&mut decoder, &root);
     let mut snapshot = Snapshot::compile(contents, origin, &mut decoder);
-    let Decoder {
-        mut problems,
-        mut warnings,
-        ..
-    } = decoder;
+    let Decoder { mut problems, mut warnings, .. } = decoder;
     let findings = snapshot.check(Locator::of(source, &root));
     problems.extend(findings.problems);
     if !problems.is_empty() {
@@ -118,9 +102,7 @@ fn read(path: &Path) -> std::io::Result<Option<String>> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path)?;
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8(bytes)
-        .ok()
-        .filter(|text| text.len() <= MAX_BYTES))
+    Ok(String::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_BYTES))
 }
 
 impl Snapshot {
@@ -134,13 +116,8 @@ impl Snapshot {
             .next()
             .filter(|command| !command.reveal().is_empty())
             .ok_or_else(|| Problem::of_file("command line", "the command is missing"))?;
-        let stdio = Stdio {
-            command,
-            args: texts.collect(),
-            env: Vec::new(),
-            pass_env: Vec::new(),
-            cwd: None,
-        };
+        let stdio =
+            Stdio { command, args: texts.collect(), env: Vec::new(), pass_env: Vec::new(), cwd: None };
         Ok(Self::for_one(Transport::Stdio(stdio), environment))
     }
 
@@ -157,15 +134,12 @@ impl Snapshot {
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(refused("only http and https are supported".to_owned()).into());
         }
-        let remote = Remote::new(Address::new(parsed, &Text::plain(url)), RemoteKind::Auto);
+        let remote = Remote::new(parsed.into(), RemoteKind::Auto);
         Ok(Self::for_one(Transport::Remote(remote), environment))
     }
 
     fn for_one(transport: Transport, environment: &Environment) -> Self {
-        let origin = Origin {
-            path: None,
-            environment: Arc::new(environment.clone()),
-        };
+        let origin = Origin { path: None, environment: Arc::new(environment.clone()) };
         let mut snapshot = Self::of_gateway(Gateway::default(), origin);
         snapshot.upstreams.push(Arc::new(Upstream {
             name: ONLY_UPSTREAM.into(),
@@ -191,10 +165,6 @@ impl Snapshot {
         self.listen = addresses.clients.unwrap_or(self.listen);
         self.admin_listen = addresses.operator.unwrap_or(self.admin_listen);
         let problems = self.check(Locator::without_file()).problems;
-        if problems.is_empty() {
-            Ok(self)
-        } else {
-            Err(Problems(problems))
-        }
+        if problems.is_empty() { Ok(self) } else { Err(Problems(problems)) }
     }
 }

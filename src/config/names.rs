@@ -4,73 +4,32 @@
 
 use std::collections::HashSet;
 
-use aws_lc_rs::digest::{SHA256, digest};
+use crate::base::caps;
+use crate::mcp::names::namespace_of;
+use crate::mcp::uris::scheme_slug;
 
-/// What may be a namespace. It also stands before `+` as the scheme of a URI (RES-04), which allows no
-/// underscore and no capital.
-pub(super) const NAMESPACE_PATTERN: &str = "^[a-z]([a-z0-9]|-[a-z0-9]){0,31}$";
-
-/// The same in words.
+/// What may be a namespace, in words.
 pub(super) const NAMESPACE_ALLOWED: &str =
-    "`none`, or a word of at most 32 lowercase letters, digits and single `-`, a letter first";
-
-/// The longest namespace.
-const MAX_NAMESPACE: usize = 32;
+    "`none`, or a word of at most 32 lowercase letters, digits, `-` and single `_`, a letter first";
 
 /// The longest name in a path.
 const MAX_NAME: usize = 64;
-
-/// Whether this may be a namespace.
-pub(super) fn is_namespace(text: &str) -> bool {
-    text.len() <= MAX_NAMESPACE
-        && text.starts_with(|c: char| c.is_ascii_lowercase())
-        && !text.ends_with('-')
-        && !text.contains("--")
-        && text
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-}
-
-/// The namespace that follows from a name, before others are considered.
-pub(super) fn namespace_of(name: &str) -> String {
-    let mut slug = String::new();
-    for c in name.chars() {
-        if c.is_ascii_alphanumeric() {
-            slug.push(c.to_ascii_lowercase());
-        } else if !slug.is_empty() && !slug.ends_with('-') {
-            slug.push('-');
-        }
-    }
-    if !slug.starts_with(|c: char| c.is_ascii_lowercase()) {
-        slug = match slug.as_str() {
-            "" => format!("mcp-{}", short_hash(name)),
-            digits => format!("mcp-{digits}"),
-        };
-    }
-    slug.truncate(MAX_NAMESPACE);
-    slug.truncate(slug.trim_end_matches('-').len());
-    slug
-}
 
 /// The name in paths and metrics that follows from a name in the file: the same, if paths can have it.
 pub(super) fn path_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let fits = name.len() <= MAX_NAME && name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if fits && name.chars().all(plain) {
-        name.to_owned()
-    } else {
-        namespace_of(name)
-    }
+    if fits && name.chars().all(plain) { name.to_owned() } else { namespace_of(name) }
 }
 
-/// Names that are taken already.
+/// Names that are taken already. Two that make one slug in URIs count as one (RES-04).
 #[derive(Debug, Default)]
 pub(super) struct Taken(HashSet<String>);
 
 impl Taken {
     /// Takes a name, if it is free.
     pub(super) fn take(&mut self, name: &str) -> bool {
-        self.0.insert(name.to_owned())
+        self.0.insert(scheme_slug(name).into_owned())
     }
 
     /// Takes a name, or the first of `name-2`, `name-3` and so on that is free.
@@ -78,24 +37,14 @@ impl Taken {
         if self.take(&name) {
             return name;
         }
-        let mut number = 2;
-        loop {
+        let numbered = |number: usize| {
             let ending = format!("-{number}");
-            let stem = &name[..name.len().min(MAX_NAMESPACE - ending.len())];
-            let numbered = format!("{}{ending}", stem.trim_end_matches('-'));
-            if self.take(&numbered) {
-                return numbered;
-            }
-            number += 1;
-        }
+            let room = caps::NAMESPACE_CHARS.saturating_sub(ending.len());
+            let stem = &name[..name.floor_char_boundary(room)];
+            format!("{}{ending}", stem.trim_end_matches(['-', '_']))
+        };
+        (2..).map(numbered).find(|name| self.take(name)).expect("some number is free")
     }
-}
-
-/// Eight hexadecimal digits that stand for a name.
-fn short_hash(name: &str) -> String {
-    let digest = digest(&SHA256, name.as_bytes());
-    let bytes = &digest.as_ref()[..4];
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -103,43 +52,40 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::mcp::names::check_namespace;
 
     #[test]
-    fn names_become_namespaces() {
-        for (name, namespace, path) in [
-            ("github", "github", "github"),
-            ("GitHub", "github", "GitHub"),
-            ("my_server", "my-server", "my_server"),
-            ("My Server!", "my-server", "my-server"),
-            ("a__b+c", "a-b-c", "a-b-c"),
-            ("1password", "mcp-1password", "1password"),
-            ("@scope/pkg", "scope-pkg", "scope-pkg"),
-            ("..", "mcp-5ec1f7e7", "mcp-5ec1f7e7"),
-            ("io.github.x/y", "io-github-x-y", "io-github-x-y"),
+    fn paths_keep_the_name_where_they_can() {
+        for (name, path) in [
+            ("github", Some("github")),
+            ("GitHub", Some("GitHub")),
+            ("my_server.v2", Some("my_server.v2")),
+            ("1password", Some("1password")),
+            ("My Server!", None),
+            ("@scope/pkg", None),
+            ("..", None),
         ] {
-            if name != ".." {
-                assert_eq!(namespace_of(name), namespace);
-                assert_eq!(path_name(name), path);
+            match path {
+                Some(path) => assert_eq!(path_name(name), path),
+                None => assert_eq!(path_name(name), namespace_of(name)),
             }
-            assert!(is_namespace(&namespace_of(name)), "{name}");
         }
     }
 
     #[test]
     fn taken_names_get_a_number() {
         let mut taken = Taken::default();
-        assert_eq!(taken.take_like("a".to_owned()), "a");
-        assert_eq!(taken.take_like("a".to_owned()), "a-2");
-        assert_eq!(taken.take_like("a".to_owned()), "a-3");
-        let long = "x".repeat(32);
+        assert_eq!(taken.take_like("a_b".to_owned()), "a_b");
+        assert_eq!(taken.take_like("a-b".to_owned()), "a-b-2");
+        assert_eq!(taken.take_like("a_b".to_owned()), "a_b-3");
+        let long = "x".repeat(caps::NAMESPACE_CHARS);
         taken.take(&long);
-        assert!(is_namespace(&taken.take_like(long)));
+        assert_eq!(check_namespace(&taken.take_like(long)), Ok(()));
     }
 
     proptest! {
         #[test]
-        fn any_name_gives_a_namespace(name: String) {
-            prop_assert!(is_namespace(&namespace_of(&name)));
+        fn any_name_gives_a_path(name: String) {
             let path = path_name(&name);
             prop_assert!(!path.is_empty() && !path.starts_with('.'));
             prop_assert!(path.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)));

@@ -91,8 +91,8 @@ pub struct Upstream {
     pub name: Arc<str>,
     /// Its name as it stands in the file.
     pub title: Arc<str>,
-    /// The prefix of its names on merged endpoints: a lowercase letter, then lowercase letters, digits
-    /// and `-`; unique. None for no prefix.
+    /// The prefix of its names on merged endpoints, as `mcp::names::check_namespace` allows it; unique,
+    /// also as a slug in URIs. None for no prefix.
     pub namespace: Option<Arc<str>>,
     /// Who shares a connection; none if the kind of upstream decides.
     pub isolation: Option<Isolation>,
@@ -255,12 +255,7 @@ impl Remote {
     /// A server at an address. A user in the URL becomes a header, so that the URL can be shown.
     pub(super) fn new(mut url: Address, kind: RemoteKind) -> Self {
         let user = url.take_user();
-        let mut remote = Self {
-            url,
-            headers: Vec::new(),
-            kind,
-            ca_file: None,
-        };
+        let mut remote = Self { url, headers: Vec::new(), kind, ca_file: None };
         if let Some(pair) = user {
             let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
             remote.set_header("authorization", value.into());
@@ -301,6 +296,12 @@ impl Address {
     /// The whole URL. Ask for it only where it is used.
     pub fn reveal(&self) -> &Url {
         &self.url
+    }
+}
+
+impl From<Url> for Address {
+    fn from(url: Url) -> Self {
+        Self { url, secret: false }
     }
 }
 

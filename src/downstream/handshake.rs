@@ -62,7 +62,7 @@ pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Respons
         watch.ended(outcome);
     }
     let opened = SessionOpened {
-        revision: hello.revision.name(),
+        revision: hello.revision,
         client: &hello.name,
         client_version: &hello.version,
         endpoint: caller.head.uri.path(),

@@ -54,10 +54,7 @@ impl Telemetry {
         tracing::subscriber::set_global_default(subscriber).map_err(|_| StartError::Running)?;
         panic::set_hook(Box::new(|panic| Panicked::from(panic).emit()));
         tasks::on_panic(|panicked| TaskPanicked { task: panicked.task }.emit());
-        let version = Label { name: "version", value: env!("CARGO_PKG_VERSION") };
-        metrics::BUILD.gauge(&[version]).set(1.0);
-        metrics::STARTED.gauge(&[]).set(clock::unix_millis() as f64 / 1000.0);
-        metrics::DRAINING.gauge(&[]).set(0.0);
+        started();
         Ok(Self { registry, log })
     }
 
@@ -83,5 +80,22 @@ impl Telemetry {
     /// Writes what is still to be written; the last thing before the process ends.
     pub fn finish(&self) {
         self.log.flush(FLUSH);
+    }
+}
+
+fn started() {
+    let version = Label { name: "version", value: env!("CARGO_PKG_VERSION") };
+    metrics::BUILD.gauge(&[version]).set(1.0);
+    metrics::STARTED.gauge(&[]).set(clock::unix_millis() as f64 / 1000.0);
+    metrics::DRAINING.gauge(&[]).set(0.0);
+}
+
+#[cfg(test)]
+impl Telemetry {
+    /// Telemetry of one test: it counts for this thread and logs nowhere.
+    pub(crate) fn detached() -> Self {
+        let registry = super::registry::tests::local();
+        started();
+        Self { registry, log: Log::nowhere() }
     }
 }

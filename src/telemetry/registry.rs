@@ -64,9 +64,9 @@ impl Registry {
     /// The page in Prometheus' text format, families in the order of the table, series sorted.
     pub(super) fn page(&self) -> String {
         let mut families: HashMap<&'static str, Vec<String>> = HashMap::new();
-        self.collect(&self.process, &mut families);
+        Self::collect(&self.process, &mut families);
         for scope in self.scopes() {
-            self.collect(&scope.0, &mut families);
+            Self::collect(&scope.0, &mut families);
         }
         let mut page = String::new();
         for metric in ALL {
@@ -86,7 +86,7 @@ impl Registry {
         page
     }
 
-    fn collect(&self, recorder: &PrometheusRecorder, families: &mut HashMap<&'static str, Vec<String>>) {
+    fn collect(recorder: &PrometheusRecorder, families: &mut HashMap<&'static str, Vec<String>>) {
         for line in recorder.handle().render().lines() {
             if line.is_empty() || line.starts_with('#') {
                 continue;

@@ -1,1 +1,24 @@
-//! The server shore: child processes and HTTP servers, their sessions and their health.
+//! The server shore: connections to upstreams, child processes and HTTP servers, with their sessions, limits and health.
+
+pub mod blame;
+pub mod condition;
+pub mod connection;
+pub mod deadline;
+pub mod exchange;
+pub mod flight;
+pub mod handshake;
+pub mod health;
+pub mod http;
+pub mod inbound;
+pub mod key;
+pub mod leg;
+pub mod peer;
+pub mod progress;
+pub mod report;
+pub mod request;
+pub mod shore;
+pub mod stack;
+pub mod stdio;
+pub mod unbound;
+
+pub use shore::ServerShore;

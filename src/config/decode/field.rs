@@ -1,6 +1,5 @@
 //! A value that is read as what it should be.
 
-use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -24,16 +23,10 @@ pub(in crate::config) struct Field<'d, 'a> {
 
 impl<'a> Field<'_, 'a> {
     /// A value at the root of a document.
-    pub(in crate::config) fn root<'d>(
-        decoder: &'d mut Decoder<'a>,
-        node: &'a Node,
-    ) -> Field<'d, 'a> {
+    pub(in crate::config) fn root<'d>(decoder: &'d mut Decoder<'a>, node: &'a Node) -> Field<'d, 'a> {
         Field {
             decoder,
-            place: Place {
-                path: String::new(),
-                span: node.span.clone(),
-            },
+            place: Place { path: String::new(), span: node.span.clone() },
             key_span: node.span.clone(),
             node,
         }
@@ -45,10 +38,7 @@ impl<'a> Field<'_, 'a> {
         read: impl FnOnce(&mut Self) -> Result<T, Refusal>,
     ) -> Option<Placed<T>> {
         match read(&mut self) {
-            Ok(value) => Some(Placed {
-                place: self.place,
-                value,
-            }),
+            Ok(value) => Some(Placed { place: self.place, value }),
             Err(Refusal::Noted) => None,
             Err(Refusal::Wrong(wrong)) => {
                 self.decoder.note(&self.place, wrong);
@@ -79,10 +69,7 @@ impl<'a> Field<'_, 'a> {
         };
         let mut table = Table {
             decoder: self.decoder,
-            place: Place {
-                path: self.place.path.clone(),
-                span: self.key_span.clone(),
-            },
+            place: Place { path: self.place.path.clone(), span: self.key_span.clone() },
             members,
             asked: Vec::new(),
         };
@@ -101,10 +88,7 @@ impl<'a> Field<'_, 'a> {
         for (index, node) in nodes.iter().enumerate() {
             let item = Field {
                 decoder: self.decoder,
-                place: Place {
-                    path: format!("{}[{index}]", self.place.path),
-                    span: node.span.clone(),
-                },
+                place: Place { path: format!("{}[{index}]", self.place.path), span: node.span.clone() },
                 key_span: node.span.clone(),
                 node,
             };
@@ -152,10 +136,7 @@ impl<'a> Field<'_, 'a> {
         allowed: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, Refusal> {
-        if matches!(
-            self.node.value,
-            Value::List(_) | Value::Table(_) | Value::Null
-        ) {
+        if matches!(self.node.value, Value::List(_) | Value::Table(_) | Value::Null) {
             return Err(self.unexpected(allowed).into());
         }
         let text = self.scalar()?;
@@ -168,10 +149,7 @@ impl<'a> Field<'_, 'a> {
     }
 
     /// A whole number within bounds.
-    pub(in crate::config) fn count(
-        &mut self,
-        bounds: RangeInclusive<usize>,
-    ) -> Result<usize, Refusal> {
+    pub(in crate::config) fn count(&mut self, bounds: RangeInclusive<usize>) -> Result<usize, Refusal> {
         let allowed = format!("a whole number {}", between(&bounds, ToString::to_string));
         self.parsed(&allowed, |text| {
             let digits: String = text.chars().filter(|c| *c != '_').collect();
@@ -180,10 +158,7 @@ impl<'a> Field<'_, 'a> {
     }
 
     /// A number of bytes within bounds.
-    pub(in crate::config) fn size(
-        &mut self,
-        bounds: RangeInclusive<usize>,
-    ) -> Result<usize, Refusal> {
+    pub(in crate::config) fn size(&mut self, bounds: RangeInclusive<usize>) -> Result<usize, Refusal> {
         let limits = between(&bounds, |bytes| ByteSize::display(*bytes));
         let allowed = format!("{}, {limits}", ByteSize::ALLOWED);
         self.parsed(&allowed, |text| {
@@ -206,10 +181,7 @@ impl<'a> Field<'_, 'a> {
     }
 
     /// One of several words.
-    pub(in crate::config) fn choice<T: Copy>(
-        &mut self,
-        choices: &[(&'static str, T)],
-    ) -> Result<T, Refusal> {
+    pub(in crate::config) fn choice<T: Copy>(&mut self, choices: &[(&'static str, T)]) -> Result<T, Refusal> {
         let words = || choices.iter().map(|(word, _)| *word);
         let allowed = words().collect::<Vec<_>>().join(", ");
         let text = self.text()?;
@@ -218,9 +190,7 @@ impl<'a> Field<'_, 'a> {
         }
         let mut wrong = wrong_value(&text, &format!("one of {allowed}"));
         if let Some(meant) = nearest(text.reveal(), words()).filter(|_| !text.is_secret()) {
-            wrong = wrong.mend(format!(
-                "did you mean `{meant}`?\nallowed: one of {allowed}"
-            ));
+            wrong = wrong.mend(format!("did you mean `{meant}`?\nallowed: one of {allowed}"));
         }
         Err(wrong.into())
     }
@@ -274,10 +244,4 @@ fn parse_socket(text: &str) -> Option<SocketAddr> {
 
 fn between<T: PartialOrd>(bounds: &RangeInclusive<T>, show: impl Fn(&T) -> String) -> String {
     format!("from {} to {}", show(bounds.start()), show(bounds.end()))
-}
-
-impl<T: Display> Display for Placed<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.value.fmt(f)
-    }
 }

@@ -13,8 +13,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Deref;
-
 use super::document::{Source, Span};
 use super::interpolate::Variables;
 use super::problem::Problem;
@@ -77,13 +75,7 @@ pub(super) struct Place {
 
 impl<'a> Decoder<'a> {
     pub(super) fn new(source: &'a Source, variables: Variables<'a>) -> Self {
-        Self {
-            source,
-            variables,
-            problems: Vec::new(),
-            failures: Vec::new(),
-            warnings: Vec::new(),
-        }
+        Self { source, variables, problems: Vec::new(), failures: Vec::new(), warnings: Vec::new() }
     }
 
     /// Notes a fault.
@@ -107,11 +99,7 @@ impl<'a> Decoder<'a> {
 
 impl Wrong {
     pub(super) fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            mend: None,
-            reach: Reach::File,
-        }
+        Self { message: message.into(), mend: None, reach: Reach::File }
     }
 
     pub(super) fn mend(mut self, mend: impl Into<String>) -> Self {
@@ -152,12 +140,4 @@ impl Place {
 pub(super) struct Placed<T> {
     pub place: Place,
     pub value: T,
-}
-
-impl<T> Deref for Placed<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value
-    }
 }

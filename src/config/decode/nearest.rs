@@ -19,11 +19,7 @@ pub(in crate::config) fn nearest<'c>(
 
 /// Spelling variants that are the same word: `allow_anonymous`, `allow-anonymous`, `AllowAnonymous`.
 fn fold(word: &str) -> String {
-    word.chars()
-        .filter(|c| !matches!(c, '_' | '-'))
-        .flat_map(char::to_lowercase)
-        .take(64)
-        .collect()
+    word.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).take(64).collect()
 }
 
 #[cfg(test)]

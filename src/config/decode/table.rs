@@ -84,10 +84,7 @@ impl<'a> Table<'_, 'a> {
             path: self.place.inside(&member.key),
             span: member.key_span.clone(),
         };
-        self.members
-            .iter()
-            .map(|member| (member.key.as_str(), place(member)))
-            .collect()
+        self.members.iter().map(|member| (member.key.as_str(), place(member))).collect()
     }
 
     /// Notes something wrong with the table as a whole.
@@ -115,10 +112,7 @@ impl<'a> Table<'_, 'a> {
 
     fn field(&mut self, member: &'a Member) -> Field<'_, 'a> {
         Field {
-            place: Place {
-                path: self.place.inside(&member.key),
-                span: member.value.span.clone(),
-            },
+            place: Place { path: self.place.inside(&member.key), span: member.value.span.clone() },
             key_span: member.key_span.clone(),
             decoder: self.decoder,
             node: &member.value,

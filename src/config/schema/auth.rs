@@ -59,9 +59,7 @@ impl Auth {
     pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
         let keys = table.read("keys", |field| field.list(ApiKey::decode));
         Self {
-            allow_anonymous: table
-                .read("allowAnonymous", |field| field.flag())
-                .unwrap_or_default(),
+            allow_anonymous: table.read("allowAnonymous", |field| field.flag()).unwrap_or_default(),
             keys: keys.unwrap_or_default(),
         }
     }
@@ -94,17 +92,13 @@ impl Digest {
         let read = digits.len() == 64
             && digits.is_ascii()
             && digest.iter_mut().enumerate().all(|(index, byte)| {
-                u8::from_str_radix(&digits[2 * index..2 * index + 2], 16)
-                    .map(|value| *byte = value)
-                    .is_ok()
+                u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).map(|value| *byte = value).is_ok()
             });
         if read {
             return Ok(Self(digest));
         }
         // What stands here by mistake may be the key itself, so it is not shown.
         let wrong = Wrong::new("this is not a SHA-256 digest");
-        Err(wrong
-            .mend("allowed: 64 hexadecimal digits; `portcullis keys new NAME` prints them")
-            .into())
+        Err(wrong.mend("allowed: 64 hexadecimal digits; `portcullis keys new NAME` prints them").into())
     }
 }

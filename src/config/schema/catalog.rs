@@ -1,11 +1,13 @@
 //! `portcullis.catalog`: how the lists of upstreams are read, bounded, merged and named.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::bounds::{DAY, KIB, MIB, SECOND};
+use crate::base::caps;
 use crate::base::units::{ByteSize, Period};
 use crate::config::decode::Table;
 
@@ -81,35 +83,34 @@ impl Default for Catalog {
             page_size: 0,
             refresh: Duration::from_secs(5 * 60),
             start_budget: Duration::from_secs(3),
-            stale_for: Duration::from_secs(24 * 60 * 60),
+            stale_for: caps::CATALOG_STALE,
             instructions: Instructions::Pass,
             on_finding: OnFinding::Report,
-            name_budget: 46,
-            upstream_name_budget: 64,
-            max_items: 2_000,
-            max_item_size: 256 << 10,
-            max_size: 16 << 20,
-            max_pages: 100,
-            max_instructions: 2 << 10,
-            max_merged_instructions: 8 << 10,
+            name_budget: caps::MERGED_NAME_CHARS,
+            upstream_name_budget: caps::SINGLE_NAME_CHARS,
+            max_items: caps::CATALOG_ITEMS,
+            max_item_size: caps::CATALOG_ITEM_BYTES,
+            max_size: caps::CATALOG_BYTES,
+            max_pages: caps::CATALOG_PAGES,
+            max_instructions: caps::INSTRUCTIONS_BYTES,
+            max_merged_instructions: caps::MERGED_INSTRUCTIONS_BYTES,
         }
     }
 }
+
+/// How long a name may be.
+const NAME_CHARS: RangeInclusive<usize> = caps::NAME_CHARS_MIN..=caps::NAME_CHARS_MAX;
 
 impl Catalog {
     pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
         let default = Self::default();
         Self {
-            page_size: table
-                .read("pageSize", |field| field.count(0..=100_000))
-                .unwrap_or(default.page_size),
+            page_size: table.read("pageSize", |field| field.count(0..=100_000)).unwrap_or(default.page_size),
             refresh: table
                 .read("refresh", |field| field.period(SECOND..=30 * DAY))
                 .unwrap_or(default.refresh),
             start_budget: table
-                .read("startBudget", |field| {
-                    field.period(Duration::ZERO..=300 * SECOND)
-                })
+                .read("startBudget", |field| field.period(Duration::ZERO..=300 * SECOND))
                 .unwrap_or(default.start_budget),
             stale_for: table
                 .read("staleFor", |field| field.period(Duration::ZERO..=365 * DAY))
@@ -121,10 +122,10 @@ impl Catalog {
                 .read("onFinding", |field| field.choice(&OnFinding::WORDS))
                 .unwrap_or(default.on_finding),
             name_budget: table
-                .read("nameBudget", |field| field.count(24..=128))
+                .read("nameBudget", |field| field.count(NAME_CHARS))
                 .unwrap_or(default.name_budget),
             upstream_name_budget: table
-                .read("upstreamNameBudget", |field| field.count(24..=128))
+                .read("upstreamNameBudget", |field| field.count(NAME_CHARS))
                 .unwrap_or(default.upstream_name_budget),
             ..Self::decode_caps(table, default)
         }
@@ -138,12 +139,8 @@ impl Catalog {
             max_item_size: table
                 .read("maxItemSize", |field| field.size(KIB..=1024 * MIB))
                 .unwrap_or(default.max_item_size),
-            max_size: table
-                .read("maxSize", |field| field.size(KIB..=1024 * MIB))
-                .unwrap_or(default.max_size),
-            max_pages: table
-                .read("maxPages", |field| field.count(1..=100_000))
-                .unwrap_or(default.max_pages),
+            max_size: table.read("maxSize", |field| field.size(KIB..=1024 * MIB)).unwrap_or(default.max_size),
+            max_pages: table.read("maxPages", |field| field.count(1..=100_000)).unwrap_or(default.max_pages),
             max_instructions: table
                 .read("maxInstructions", |field| field.size(0..=MIB))
                 .unwrap_or(default.max_instructions),
@@ -156,14 +153,10 @@ impl Catalog {
 }
 
 impl Instructions {
-    pub(in crate::config) const WORDS: [(&str, Self); 2] =
-        [("pass", Self::Pass), ("drop", Self::Drop)];
+    pub(in crate::config) const WORDS: [(&str, Self); 2] = [("pass", Self::Pass), ("drop", Self::Drop)];
 }
 
 impl OnFinding {
-    const WORDS: [(&str, Self); 3] = [
-        ("report", Self::Report),
-        ("withhold", Self::Withhold),
-        ("strip", Self::Strip),
-    ];
+    const WORDS: [(&str, Self); 3] =
+        [("report", Self::Report), ("withhold", Self::Withhold), ("strip", Self::Strip)];
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::bounds::{DAY, SECOND};
+use crate::base::caps;
 use crate::base::units::Period;
 use crate::config::decode::Table;
 
@@ -29,10 +30,10 @@ pub struct Children {
 impl Default for Children {
     fn default() -> Self {
         Self {
-            per_upstream: 32,
-            total: 128,
-            queue: Duration::from_secs(10),
-            idle: Duration::from_secs(5 * 60),
+            per_upstream: caps::CHILDREN_PER_UPSTREAM,
+            total: caps::CHILDREN,
+            queue: caps::CHILD_SLOT_WAIT,
+            idle: caps::CHILD_IDLE,
         }
     }
 }
@@ -44,15 +45,11 @@ impl Children {
             per_upstream: table
                 .read("perUpstream", |field| field.count(1..=100_000))
                 .unwrap_or(default.per_upstream),
-            total: table
-                .read("total", |field| field.count(1..=100_000))
-                .unwrap_or(default.total),
+            total: table.read("total", |field| field.count(1..=100_000)).unwrap_or(default.total),
             queue: table
                 .read("queue", |field| field.period(Duration::ZERO..=600 * SECOND))
                 .unwrap_or(default.queue),
-            idle: table
-                .read("idle", |field| field.period(SECOND..=365 * DAY))
-                .unwrap_or(default.idle),
+            idle: table.read("idle", |field| field.period(SECOND..=365 * DAY)).unwrap_or(default.idle),
         }
     }
 }

@@ -34,12 +34,8 @@ impl Drain {
     pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
         let default = Self::default();
         Self {
-            grace: table
-                .read("grace", |field| field.period(Duration::ZERO..=DAY))
-                .unwrap_or(default.grace),
-            delay: table
-                .read("delay", |field| field.period(Duration::ZERO..=DAY))
-                .unwrap_or(default.delay),
+            grace: table.read("grace", |field| field.period(Duration::ZERO..=DAY)).unwrap_or(default.grace),
+            delay: table.read("delay", |field| field.period(Duration::ZERO..=DAY)).unwrap_or(default.delay),
         }
     }
 }

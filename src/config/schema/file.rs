@@ -48,10 +48,7 @@ impl Contents {
     /// Reads a whole file. What is wrong is noted in the decoder.
     pub(in crate::config) fn decode<'a>(decoder: &mut Decoder<'a>, root: &'a Node) -> Self {
         let field = Field::root(decoder, root);
-        field
-            .noted(|field| field.open_table(Self::read))
-            .map(|placed| placed.value)
-            .unwrap_or_default()
+        field.noted(|field| field.open_table(Self::read)).map(|placed| placed.value).unwrap_or_default()
     }
 
     fn read(table: &mut Table<'_, '_>) -> Self {
@@ -59,10 +56,7 @@ impl Contents {
         // Here nothing can fail alone.
         let failures = std::mem::take(&mut table.decoder.failures);
         table.decoder.problems.extend(failures);
-        let mut contents = Self {
-            gateway: gateway.unwrap_or_default(),
-            ..Self::default()
-        };
+        let mut contents = Self { gateway: gateway.unwrap_or_default(), ..Self::default() };
         for root in ROOTS {
             table.read(root, |field| contents.read_servers(field));
         }
@@ -86,15 +80,8 @@ impl Contents {
         for (name, outcome) in found {
             match outcome {
                 Outcome::Read(_, entry) if entry.disabled => self.disabled.push(name.into()),
-                Outcome::Read(place, entry) => self.entries.push(Named {
-                    name,
-                    place,
-                    entry: *entry,
-                }),
-                Outcome::Failed(problems) => self.failed.push(FailedUpstream {
-                    name: name.into(),
-                    problems,
-                }),
+                Outcome::Read(place, entry) => self.entries.push(Named { name, place, entry: *entry }),
+                Outcome::Failed(problems) => self.failed.push(FailedUpstream { name: name.into(), problems }),
             }
         }
         Ok(())
@@ -106,19 +93,14 @@ impl Contents {
             if key != "portcullis" && nearest(key, ["portcullis"]).is_some() {
                 // Nobody else has a key like this, and what it says must not be lost.
                 let wrong = Wrong::new(format!("unknown key `{key}`"));
-                table
-                    .decoder
-                    .note(&place, wrong.mend("did you mean `portcullis`?"));
+                table.decoder.note(&place, wrong.mend("did you mean `portcullis`?"));
             }
         }
         if ROOTS.iter().any(|root| table.has(root)) {
             return;
         }
         let roots = "servers are listed under `mcpServers`, `servers` or `mcp_servers`";
-        let slip = table
-            .keys()
-            .into_iter()
-            .find_map(|(key, place)| Some((place, nearest(key, ROOTS)?)));
+        let slip = table.keys().into_iter().find_map(|(key, place)| Some((place, nearest(key, ROOTS)?)));
         match slip {
             Some((place, meant)) => {
                 let wrong = Wrong::new("nothing in this file lists servers");
@@ -143,10 +125,15 @@ enum Outcome {
 
 /// Reads an entry, so that what the world around the file lacks concerns this entry only.
 fn outcome(field: &mut Field<'_, '_>, timeouts: &Timeouts) -> Result<Outcome, Refusal> {
+    let faults = field.decoder.problems.len();
     let outer = std::mem::take(&mut field.decoder.failures);
     let read = field.open_table(|table| (table.place.clone(), Entry::decode(table, timeouts)));
     let failures = std::mem::replace(&mut field.decoder.failures, outer);
     let (place, entry) = read?;
+    if field.decoder.problems.len() > faults {
+        // What follows from a fault that is noted need not be noted as well.
+        return Err(Refusal::Noted);
+    }
     if failures.is_empty() {
         Ok(Outcome::Read(place, Box::new(entry)))
     } else {

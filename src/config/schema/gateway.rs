@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::auth::Auth;
-use super::bounds::{KIB, MIB};
+use super::bounds::KIB;
 use super::catalog::Catalog;
 use super::children::Children;
 use super::drain::Drain;
@@ -17,6 +17,7 @@ use super::http::Http;
 use super::log::Log;
 use super::sessions::Sessions;
 use super::timeouts::Timeouts;
+use crate::base::caps;
 use crate::base::units::ByteSize;
 use crate::config::decode::{Field, Refusal, Table, Wrong};
 use crate::config::secrets::SealKey;
@@ -120,48 +121,24 @@ impl Gateway {
     pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
         let default = Self::default();
         Self {
-            listen: table
-                .read("listen", |field| field.socket())
-                .unwrap_or(default.listen),
-            admin: table
-                .read("admin", |field| field.table(Admin::decode))
-                .unwrap_or_default(),
+            listen: table.read("listen", |field| field.socket()).unwrap_or(default.listen),
+            admin: table.read("admin", |field| field.table(Admin::decode)).unwrap_or_default(),
             state_directory: table.read("stateDirectory", |field| field.path()),
-            seal_keys: table
-                .read("sealKeys", |field| field.list(seal_key))
-                .unwrap_or_default(),
-            runtime: table
-                .read("runtime", |field| field.choice(&Runtime::WORDS))
-                .unwrap_or_default(),
+            seal_keys: table.read("sealKeys", |field| field.list(seal_key)).unwrap_or_default(),
+            runtime: table.read("runtime", |field| field.choice(&Runtime::WORDS)).unwrap_or_default(),
             max_message: table
-                .read("maxMessage", |field| field.size(64 * KIB..=1024 * MIB))
+                .read("maxMessage", |field| field.size(64 * KIB..=caps::MESSAGE_BYTES_MAX))
                 .unwrap_or(default.max_message),
-            http: table
-                .read("http", |field| field.table(Http::decode))
-                .unwrap_or_default(),
-            sessions: table
-                .read("sessions", |field| field.table(Sessions::decode))
-                .unwrap_or_default(),
-            auth: table
-                .read("auth", |field| field.table(Auth::decode))
-                .unwrap_or_default(),
-            catalog: table
-                .read("catalog", |field| field.table(Catalog::decode))
-                .unwrap_or_default(),
-            children: table
-                .read("children", |field| field.table(Children::decode))
-                .unwrap_or_default(),
+            http: table.read("http", |field| field.table(Http::decode)).unwrap_or_default(),
+            sessions: table.read("sessions", |field| field.table(Sessions::decode)).unwrap_or_default(),
+            auth: table.read("auth", |field| field.table(Auth::decode)).unwrap_or_default(),
+            catalog: table.read("catalog", |field| field.table(Catalog::decode)).unwrap_or_default(),
+            children: table.read("children", |field| field.table(Children::decode)).unwrap_or_default(),
             timeouts: table
-                .read("timeouts", |field| {
-                    field.table(|table| Timeouts::decode(table, &default.timeouts))
-                })
+                .read("timeouts", |field| field.table(|table| Timeouts::decode(table, &default.timeouts)))
                 .unwrap_or_default(),
-            drain: table
-                .read("drain", |field| field.table(Drain::decode))
-                .unwrap_or_default(),
-            log: table
-                .read("log", |field| field.table(Log::decode))
-                .unwrap_or_default(),
+            drain: table.read("drain", |field| field.table(Drain::decode)).unwrap_or_default(),
+            log: table.read("log", |field| field.table(Log::decode)).unwrap_or_default(),
         }
     }
 }
@@ -181,9 +158,7 @@ impl Runtime {
 fn seal_key(field: &mut Field<'_, '_>) -> Result<SealKey, Refusal> {
     let text = field.text()?;
     let bare = text.reveal().trim_end_matches('=');
-    let bytes = BASE64_STANDARD_NO_PAD
-        .decode(bare)
-        .or_else(|_| BASE64_URL_SAFE_NO_PAD.decode(bare));
+    let bytes = BASE64_STANDARD_NO_PAD.decode(bare).or_else(|_| BASE64_URL_SAFE_NO_PAD.decode(bare));
     if let Some(key) = bytes.ok().and_then(|bytes| bytes.try_into().ok()) {
         return Ok(SealKey::new(key));
     }

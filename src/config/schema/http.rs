@@ -7,6 +7,7 @@ use serde::Serialize;
 use url::Url;
 
 use super::bounds::{DAY, KIB, MIB};
+use crate::base::caps;
 use crate::base::units::{ByteSize, Period};
 use crate::config::decode::Table;
 
@@ -49,8 +50,8 @@ impl Default for Http {
             body_limit: 16 << 20,
             header_limit: 32 << 10,
             keep_alive: Duration::from_secs(15),
-            max_depth: 128,
-            max_batch: 100,
+            max_depth: caps::NESTING_DEPTH,
+            max_batch: caps::BATCH_LENGTH,
         }
     }
 }
@@ -58,18 +59,14 @@ impl Default for Http {
 impl Http {
     pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
         let default = Self::default();
-        let origins = table.read("allowedOrigins", |field| {
-            field.list(|item| item.parsed(ORIGINS, origin))
-        });
-        let hosts = table.read("allowedHosts", |field| {
-            field.list(|item| item.parsed(HOSTS, host))
-        });
+        let origins = table.read("allowedOrigins", |field| field.list(|item| item.parsed(ORIGINS, origin)));
+        let hosts = table.read("allowedHosts", |field| field.list(|item| item.parsed(HOSTS, host)));
         Self {
             allowed_origins: origins.unwrap_or(default.allowed_origins),
             allowed_hosts: hosts.unwrap_or(default.allowed_hosts),
             public_url: table.read("publicUrl", |field| field.parsed(PUBLIC_URL, public_url)),
             body_limit: table
-                .read("bodyLimit", |field| field.size(KIB..=1024 * MIB))
+                .read("bodyLimit", |field| field.size(KIB..=caps::MESSAGE_BYTES_MAX))
                 .unwrap_or(default.body_limit),
             header_limit: table
                 .read("headerLimit", |field| field.size(8 * KIB..=MIB))
@@ -77,12 +74,8 @@ impl Http {
             keep_alive: table
                 .read("keepAlive", |field| field.period(Duration::ZERO..=DAY))
                 .unwrap_or(default.keep_alive),
-            max_depth: table
-                .read("maxDepth", |field| field.count(8..=1_000))
-                .unwrap_or(default.max_depth),
-            max_batch: table
-                .read("maxBatch", |field| field.count(1..=10_000))
-                .unwrap_or(default.max_batch),
+            max_depth: table.read("maxDepth", |field| field.count(8..=1_000)).unwrap_or(default.max_depth),
+            max_batch: table.read("maxBatch", |field| field.count(1..=10_000)).unwrap_or(default.max_batch),
         }
     }
 }
@@ -97,10 +90,8 @@ fn origin(text: &str) -> Option<String> {
     let (scheme, host) = text.split_once("://")?;
     if matches!(scheme, "http" | "https") {
         let url = Url::parse(&text).ok()?;
-        let bare = url.path() == "/"
-            && url.query().is_none()
-            && url.fragment().is_none()
-            && !text.contains('@');
+        let bare =
+            url.path() == "/" && url.query().is_none() && url.fragment().is_none() && !text.contains('@');
         return bare.then(|| url.origin().ascii_serialization());
     }
     // Web views of desktop applications have schemes of their own.

@@ -49,22 +49,14 @@ pub enum LogLevel {
 impl Log {
     pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
         Self {
-            format: table
-                .read("format", |field| field.choice(&LogFormat::WORDS))
-                .unwrap_or_default(),
-            level: table
-                .read("level", |field| field.choice(&LogLevel::WORDS))
-                .unwrap_or_default(),
+            format: table.read("format", |field| field.choice(&LogFormat::WORDS)).unwrap_or_default(),
+            level: table.read("level", |field| field.choice(&LogLevel::WORDS)).unwrap_or_default(),
         }
     }
 }
 
 impl LogFormat {
-    const WORDS: [(&str, Self); 3] = [
-        ("auto", Self::Auto),
-        ("text", Self::Text),
-        ("json", Self::Json),
-    ];
+    const WORDS: [(&str, Self); 3] = [("auto", Self::Auto), ("text", Self::Text), ("json", Self::Json)];
 }
 
 impl LogLevel {

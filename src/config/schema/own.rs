@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::catalog::Instructions;
-use super::entry::variable_name;
+use super::entry::fields::variable_name;
 use super::timeouts::{Timeouts, ToolTimeouts};
 use crate::config::decode::{Placed, Table};
-use crate::config::names;
+use crate::config::names::NAMESPACE_ALLOWED;
 use crate::config::snapshot::Isolation;
+use crate::mcp::names::check_namespace;
 
 /// What only this gateway knows about a server.
 #[derive(Debug, Clone, Default, JsonSchema)]
@@ -61,27 +62,18 @@ impl Own {
             field.open_table(|tools| tools.read_all(|_, field| field.table(ToolTimeouts::decode)))
         });
         Self {
-            namespace: table.read_placed("namespace", |field| {
-                field.parsed(names::NAMESPACE_ALLOWED, Namespace::parse)
-            }),
+            namespace: table
+                .read_placed("namespace", |field| field.parsed(NAMESPACE_ALLOWED, Namespace::parse)),
             isolation: table.read_placed("isolation", |field| field.choice(&Isolation::WORDS)),
             timeouts: table
-                .read("timeouts", |field| {
-                    field.table(|table| Timeouts::decode(table, timeouts))
-                })
+                .read("timeouts", |field| field.table(|table| Timeouts::decode(table, timeouts)))
                 .or_else(|| Some(timeouts.clone())),
             tool_timeouts: tool_timeouts.unwrap_or_default().into_iter().collect(),
-            required: table
-                .read("required", |field| field.flag())
-                .unwrap_or_default(),
+            required: table.read("required", |field| field.flag()).unwrap_or_default(),
             instructions: table.read("instructions", |field| field.choice(&Instructions::WORDS)),
-            trust_annotations: table
-                .read("trustAnnotations", |field| field.flag())
-                .unwrap_or_default(),
+            trust_annotations: table.read("trustAnnotations", |field| field.flag()).unwrap_or_default(),
             ca_file: table.read("caFile", |field| field.path()),
-            pass_env: table
-                .read("passEnv", |field| field.list(variable_name))
-                .unwrap_or_default(),
+            pass_env: table.read("passEnv", |field| field.list(variable_name)).unwrap_or_default(),
         }
     }
 }
@@ -91,7 +83,7 @@ impl Namespace {
         if text == "none" {
             return Some(Self::None);
         }
-        names::is_namespace(text).then(|| Self::Word(text.to_owned()))
+        check_namespace(text).ok().map(|()| Self::Word(text.to_owned()))
     }
 }
 
@@ -101,7 +93,7 @@ impl JsonSchema for Namespace {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": names::NAMESPACE_PATTERN })
+        json_schema!({ "type": "string", "pattern": r"^[a-z]([a-z0-9-]|_[a-z0-9-]){0,31}$" })
     }
 }
 

@@ -41,12 +41,8 @@ impl Sessions {
     pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
         let default = Self::default();
         Self {
-            idle: table
-                .read("idle", |field| field.period(SECOND..=30 * DAY))
-                .unwrap_or(default.idle),
-            max: table
-                .read("max", |field| field.count(1..=10_000_000))
-                .unwrap_or(default.max),
+            idle: table.read("idle", |field| field.period(SECOND..=30 * DAY)).unwrap_or(default.idle),
+            max: table.read("max", |field| field.count(1..=10_000_000)).unwrap_or(default.max),
             per_principal: table
                 .read("perPrincipal", |field| field.count(1..=10_000_000))
                 .unwrap_or(default.per_principal),

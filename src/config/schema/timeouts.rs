@@ -1,4 +1,4 @@
-//! `timeouts`, for all upstreams under `portcullis`, for one under its entry: how long a server may take.
+//! `timeouts`, for all upstreams under `portcullis`, for one under its entry: how long a server may take.
 
 use std::time::Duration;
 
@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::bounds::{DAY, MILLISECOND};
+use crate::base::caps;
 use crate::base::units::Period;
 use crate::config::decode::{Field, Refusal, Table};
 
-/// How long an upstream may take.
+/// How long an upstream may take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(deny_unknown_fields)]
@@ -59,14 +60,14 @@ pub struct ToolTimeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            connect: Duration::from_secs(5),
-            tls: Duration::from_secs(5),
-            handshake: Duration::from_secs(30),
-            first_start: Duration::from_secs(300),
-            list: Duration::from_secs(10),
-            read: Duration::from_secs(30),
-            call_idle: Duration::from_secs(300),
-            call: Duration::from_secs(60 * 60),
+            connect: caps::CONNECT,
+            tls: caps::TLS_HANDSHAKE,
+            handshake: caps::HANDSHAKE,
+            first_start: caps::FIRST_HANDSHAKE,
+            list: caps::LIST,
+            read: caps::READ,
+            call_idle: caps::CALL_IDLE,
+            call: caps::CALL,
         }
     }
 }
@@ -78,9 +79,7 @@ impl Timeouts {
             connect: table.read("connect", limit).unwrap_or(default.connect),
             tls: table.read("tls", limit).unwrap_or(default.tls),
             handshake: table.read("handshake", limit).unwrap_or(default.handshake),
-            first_start: table
-                .read("firstStart", limit)
-                .unwrap_or(default.first_start),
+            first_start: table.read("firstStart", limit).unwrap_or(default.first_start),
             list: table.read("list", limit).unwrap_or(default.list),
             read: table.read("read", limit).unwrap_or(default.read),
             call_idle: table.read("callIdle", limit).unwrap_or(default.call_idle),
@@ -91,10 +90,7 @@ impl Timeouts {
 
 impl ToolTimeouts {
     pub(in crate::config) fn decode(table: &mut Table<'_, '_>) -> Self {
-        Self {
-            call_idle: table.read("callIdle", limit),
-            call: table.read("call", limit),
-        }
+        Self { call_idle: table.read("callIdle", limit), call: table.read("call", limit) }
     }
 }
 

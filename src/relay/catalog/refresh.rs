@@ -234,13 +234,9 @@ impl Catalog {
             ItemDropped { upstream, kind: *kind, item, reason, detail: &unfit.detail }.emit();
         }
         self.judge(member, &mut snapshot);
-        let count = |kind: ItemKind| snapshot.of(kind).len();
         CatalogRefreshed {
             upstream,
-            tools: count(ItemKind::Tool),
-            prompts: count(ItemKind::Prompt),
-            resources: count(ItemKind::Resource),
-            templates: count(ItemKind::Template),
+            offered: ItemKind::ALL.map(|kind| snapshot.of(kind).len()),
             dropped: unfit.len(),
             took: clock::now().saturating_duration_since(began),
         }

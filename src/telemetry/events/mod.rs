@@ -8,6 +8,7 @@ pub mod downstream;
 pub mod gate;
 pub mod relay;
 pub mod upstream;
+pub mod wire;
 
 #[cfg(test)]
 mod tests;

@@ -52,7 +52,9 @@ impl Output {
         match self.repeats.judge(&line, clock::now()) {
             Verdict::LeaveOut => self.left_out.increment(1),
             Verdict::Show(report) => {
-                report.iter().for_each(|report| self.write(report));
+                if let Some(report) = report {
+                    self.write(&report);
+                }
                 self.write(&line);
             }
         }

@@ -9,7 +9,7 @@ use std::fmt::{self, Write as _};
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
-use super::Redactor;
+use super::redact::{End, Redactor};
 
 /// Longest text of one field, in bytes.
 pub(super) const FIELD_BYTES: usize = 1024;
@@ -138,7 +138,7 @@ struct Collector<'a> {
 
 impl Collector<'_> {
     fn push_text(&mut self, field: &Field, text: &Bounded) {
-        let mut clean = self.redactor.clean(&text.kept, text.full());
+        let mut clean = self.redactor.clean(&text.kept, text.end);
         if clean.len() > FIELD_BYTES {
             clean.truncate(clean.floor_char_boundary(FIELD_BYTES));
             clean.push('…');
@@ -199,20 +199,7 @@ impl Visit for Collector<'_> {
 #[derive(Default)]
 struct Bounded {
     kept: String,
-    overflowed: Overflow,
-}
-
-#[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Overflow {
-    #[default]
-    No,
-    Yes,
-}
-
-impl Bounded {
-    fn full(&self) -> bool {
-        self.overflowed == Overflow::Yes
-    }
+    end: End,
 }
 
 impl fmt::Write for Bounded {
@@ -223,7 +210,7 @@ impl fmt::Write for Bounded {
             return Ok(());
         }
         self.kept.push_str(&text[..text.floor_char_boundary(room)]);
-        self.overflowed = Overflow::Yes;
+        self.end = End::Cut;
         Err(fmt::Error)
     }
 }

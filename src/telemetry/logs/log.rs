@@ -111,4 +111,14 @@ fn loss(lost: u64, form: Form) -> String {
 }
 
 #[cfg(test)]
+impl Log {
+    /// A log that nothing is written to.
+    pub(in crate::telemetry) fn nowhere() -> Self {
+        Self::new(LogLevel::Error, Form::Json, io::sink())
+            .map(|(log, _)| log)
+            .expect("the system gives a thread")
+    }
+}
+
+#[cfg(test)]
 mod tests;

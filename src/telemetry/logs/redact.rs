@@ -11,6 +11,16 @@ const MASK: &str = "[secret]";
 /// Shortest secret that is looked for, in bytes.
 const SHORTEST: usize = 6;
 
+/// Whether a text ends where its writer ended it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum End {
+    /// It does.
+    #[default]
+    Whole,
+    /// It was cut short, perhaps within a secret.
+    Cut,
+}
+
 /// The secrets of the configuration, to be kept out of every line.
 #[derive(Debug, Default)]
 pub struct Redactor {
@@ -32,11 +42,10 @@ impl Redactor {
 
     /// The text with each secret masked. Of a text that was cut short, the end is left out as far
     /// as it could hold the beginning of a secret.
-    pub(super) fn clean(&self, text: &str, cut_short: bool) -> String {
-        let end = if cut_short {
-            text.floor_char_boundary(text.len().saturating_sub(self.longest))
-        } else {
-            text.len()
+    pub(super) fn clean(&self, text: &str, end: End) -> String {
+        let end = match end {
+            End::Whole => text.len(),
+            End::Cut => text.floor_char_boundary(text.len().saturating_sub(self.longest)),
         };
         let mut clean = String::with_capacity(end);
         let mut from = 0;
@@ -73,17 +82,20 @@ mod tests {
     #[test]
     fn f_103_known_secrets_are_masked() {
         let redactor = redactor(&["hunter2", "hunter2-long", "tok-ü-4711", "abc"]);
-        assert_eq!(redactor.clean("a hunter2 b hunter2-long c abc", false), "a [secret] b [secret] c abc");
-        assert_eq!(redactor.clean("tok-ü-4711tok-ü-4711", false), "[secret][secret]");
-        assert_eq!(redactor.clean("", false), "");
+        assert_eq!(
+            redactor.clean("a hunter2 b hunter2-long c abc", End::Whole),
+            "a [secret] b [secret] c abc"
+        );
+        assert_eq!(redactor.clean("tok-ü-4711tok-ü-4711", End::Whole), "[secret][secret]");
+        assert_eq!(redactor.clean("", End::Whole), "");
         assert!(!format!("{redactor:?}").contains("hunter2"));
     }
 
     #[test]
     fn f_103_a_cut_leaves_no_piece_of_a_secret() {
         let redactor = redactor(&["0123456789"]);
-        assert_eq!(redactor.clean("some text 01234567", true), "some tex");
-        assert_eq!(redactor.clean("0123456789 tail tail", true), "[secret]");
-        assert_eq!(redactor.clean("ü01234567", true), "");
+        assert_eq!(redactor.clean("some text 01234567", End::Cut), "some tex");
+        assert_eq!(redactor.clean("0123456789 tail tail", End::Cut), "[secret]");
+        assert_eq!(redactor.clean("ü01234567", End::Cut), "");
     }
 }

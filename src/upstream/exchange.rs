@@ -1,0 +1,181 @@
+//! One call under way: what drives it, what it has to say on the way, and the reply that both become.
+//!
+//! *On drop* of the reply: the driver is dropped, which cancels the call upstream.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::task::AtomicWaker;
+
+use crate::call::{Answer, Fault, Item, Reply};
+
+/// Does the work of a call and ends with its answer.
+pub type Driver = Pin<Box<dyn Future<Output = Result<Answer, Fault>> + Send>>;
+
+/// How many notices of a call may wait for a client that does not read.
+///
+/// Beyond it progress is thinned out, keeping the latest (PROG-05).
+const WAITING: usize = 64;
+
+/// Notices of one call on their way to its client.
+#[derive(Debug, Default)]
+pub struct Notices {
+    inner: Mutex<Inner>,
+    waker: AtomicWaker,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    queue: VecDeque<Bytes>,
+    any: bool,
+}
+
+impl Notices {
+    /// Adds a notice that is ready for the client.
+    pub fn add(&self, notice: Bytes) {
+        {
+            let mut inner = self.lock();
+            if inner.queue.len() >= WAITING {
+                inner.queue.pop_back();
+            }
+            inner.queue.push_back(notice);
+            inner.any = true;
+        }
+        self.waker.wake();
+    }
+
+    /// Whether the client may have seen something already, so that the call cannot begin anew.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.lock().any
+    }
+
+    fn take(&self) -> Option<Bytes> {
+        self.lock().queue.pop_front()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().queue.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for the first thing that comes back: the answer alone, or a stream that begins with a notice.
+///
+/// # Errors
+/// What the driver ends with, when nothing came before it.
+pub async fn reply(driver: Driver, notices: Arc<Notices>) -> Result<Reply, Fault> {
+    let mut exchange = Exchange { driver: Some(driver), notices, end: None };
+    poll_fn(|cx| exchange.poll_begin(cx)).await;
+    if exchange.notices.is_empty()
+        && let Some(end) = exchange.end.take()
+    {
+        return end.map(Reply::Done);
+    }
+    Ok(Reply::Items(Box::pin(exchange)))
+}
+
+struct Exchange {
+    driver: Option<Driver>,
+    notices: Arc<Notices>,
+    end: Option<Result<Answer, Fault>>,
+}
+
+impl Exchange {
+    /// Moves on until there is a notice or the end.
+    fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.notices.waker.register(cx.waker());
+        if let Some(driver) = &mut self.driver
+            && let Poll::Ready(end) = driver.as_mut().poll(cx)
+        {
+            self.driver = None;
+            self.end = Some(end);
+        }
+        if self.notices.is_empty() && self.end.is_none() { Poll::Pending } else { Poll::Ready(()) }
+    }
+}
+
+impl Stream for Exchange {
+    type Item = Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
+        loop {
+            // Notices that came before the end go before it (RPC-28).
+            if let Some(notice) = self.notices.take() {
+                return Poll::Ready(Some(Item::Notice(notice)));
+            }
+            match self.end.take() {
+                Some(Ok(answer)) => return Poll::Ready(Some(Item::Done(answer))),
+                Some(Err(fault)) => return Poll::Ready(Some(Item::Failed(fault))),
+                None if self.driver.is_none() => return Poll::Ready(None),
+                None => {}
+            }
+            if self.poll_begin(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt;
+
+    use super::*;
+    use crate::call::Answer;
+
+    fn answer() -> Result<Answer, Fault> {
+        Ok(Answer::result("{}"))
+    }
+
+    #[tokio::test]
+    async fn nothing_before_the_answer_makes_no_stream() {
+        let reply = reply(Box::pin(async { answer() }), Arc::default()).await.unwrap();
+        assert!(matches!(reply, Reply::Done(_)));
+    }
+
+    /// RPC-28, PROG-05
+    #[tokio::test]
+    async fn notices_go_before_the_end_in_their_order() {
+        let notices = Arc::new(Notices::default());
+        let driver = {
+            let notices = Arc::clone(&notices);
+            async move {
+                notices.add(Bytes::from("1"));
+                tokio::task::yield_now().await;
+                notices.add(Bytes::from("2"));
+                Err(Fault::Internal)
+            }
+        };
+        let Reply::Items(items) = reply(Box::pin(driver), notices).await.unwrap() else {
+            panic!("a notice came first")
+        };
+        let seen: Vec<_> = items
+            .map(|item| match item {
+                Item::Notice(text) => String::from_utf8_lossy(&text).into_owned(),
+                Item::Failed(_) => "end".into(),
+                Item::Done(_) => "done".into(),
+            })
+            .collect()
+            .await;
+        assert_eq!(seen, ["1", "2", "end"]);
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_costs_little() {
+        let notices = Notices::default();
+        for n in 0..1000 {
+            notices.add(Bytes::from(n.to_string()));
+        }
+        assert_eq!(notices.lock().queue.len(), WAITING);
+        assert_eq!(notices.lock().queue.back().unwrap(), "999");
+    }
+}

@@ -1,0 +1,16 @@
+//! Upstreams on the network: connections, requests, sessions and streams of Streamable HTTP.
+
+pub mod address;
+pub mod compression;
+pub mod connect;
+pub mod content;
+pub mod events;
+pub mod link;
+pub mod pool;
+pub mod post;
+pub mod proxy;
+pub mod refusal;
+mod round;
+pub mod session;
+mod stream;
+pub mod tls;

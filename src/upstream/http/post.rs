@@ -1,0 +1,247 @@
+//! One HTTP request to an upstream: a pooled or a new connection, redirects within the origin, the
+//! verdict for the breaker.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::header::{HeaderMap, LOCATION};
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::Full;
+use url::Url;
+
+use crate::base::{caps, clock};
+use crate::telemetry::words::UpstreamCondition;
+use crate::upstream::condition::Condition;
+use crate::upstream::health::{Breaker, Change};
+use crate::upstream::http::address::{AddressError, Origin, request_target};
+use crate::upstream::http::compression::InflateError;
+use crate::upstream::http::connect::{ConnectError, Connector};
+use crate::upstream::http::content::Content;
+use crate::upstream::http::link::{self, SendError, Whole};
+use crate::upstream::http::pool::{Pool, Taken};
+use crate::upstream::report::Report;
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum PostError {
+    /// There is no connection.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Each connection was closed before anything was sent.
+    #[error("it closes connections before anything is sent")]
+    Closed,
+    /// It was sent, and the connection broke before the head of the answer.
+    #[error("the connection was lost: {0}")]
+    Lost(hyper::Error),
+    /// It was redirected to where we do not follow (F-070, HTTP-39).
+    #[error("it redirects to {0}")]
+    Redirect(String),
+    /// It was redirected too often.
+    #[error("it redirects more than {} times", caps::REDIRECTS)]
+    Redirects,
+    /// The answer is encoded in a way that we do not read.
+    #[error(transparent)]
+    Encoding(#[from] InflateError),
+}
+
+/// An answer whose body is still to come.
+pub struct Received {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub content: Content,
+}
+
+/// Who is told how the requests to one upstream fare.
+#[derive(Clone)]
+pub struct Health {
+    /// Decides when it is left alone.
+    pub breaker: Arc<Breaker>,
+    /// What the operator sees.
+    pub condition: Arc<Condition>,
+    /// What is counted.
+    pub report: Report,
+}
+
+/// The place where requests to one upstream go.
+pub struct Endpoint {
+    connector: Connector,
+    pool: Arc<Pool>,
+    place: ArcSwap<Place>,
+    breaker: Arc<Breaker>,
+    condition: Arc<Condition>,
+    report: Report,
+}
+
+struct Place {
+    url: Url,
+    target: Uri,
+}
+
+impl Place {
+    fn new(url: Url, connector: &Connector) -> Result<Self, AddressError> {
+        let absolute = connector.proxy.is_some() && !connector.origin.tls;
+        let target = request_target(&url, absolute)?;
+        Ok(Self { url, target })
+    }
+}
+
+impl Endpoint {
+    /// Requests to `url` by way of `connector`.
+    ///
+    /// # Errors
+    /// When the URL cannot stand in a request.
+    pub fn new(url: Url, connector: Connector, health: Health) -> Result<Self, AddressError> {
+        // Common servers close idle connections after five seconds, balancers in front of TLS after a minute.
+        let keep = Duration::from_secs(if connector.origin.tls { 50 } else { 4 });
+        let place = ArcSwap::from_pointee(Place::new(url, &connector)?);
+        let Health { breaker, condition, report } = health;
+        Ok(Self { connector, pool: Arc::new(Pool::new(keep)), place, breaker, condition, report })
+    }
+
+    /// The value of `Host`.
+    #[must_use]
+    pub fn host(&self) -> &HeaderValue {
+        &self.connector.origin.header
+    }
+
+    /// Headers for the proxy, where requests go to it in the clear.
+    #[must_use]
+    pub fn proxy_credentials(&self) -> Option<&HeaderValue> {
+        let proxy = self.connector.proxy.as_ref().filter(|_| !self.connector.origin.tls)?;
+        proxy.credentials.as_ref()
+    }
+
+    /// Closes connections that have been idle for too long.
+    pub fn sweep(&self) {
+        self.pool.sweep();
+    }
+
+    /// Sends a request and waits for the head of its answer; the caller sets the deadline. `mark` is set
+    /// as soon as a byte of it may have left.
+    ///
+    /// *On drop:* the connection is closed.
+    ///
+    /// # Errors
+    /// See [`PostError`].
+    pub async fn send(
+        &self,
+        method: Method,
+        headers: &HeaderMap,
+        body: Bytes,
+        mark: &AtomicBool,
+    ) -> Result<Received, PostError> {
+        let mut redirects = 0;
+        loop {
+            let place = self.place.load_full();
+            let received = self.once(&place, method.clone(), headers, body.clone(), mark).await;
+            let received = self.judged(received)?;
+            if !received.status.is_redirection() || received.status == StatusCode::NOT_MODIFIED {
+                return Ok(received);
+            }
+            redirects += 1;
+            if redirects > caps::REDIRECTS {
+                return Err(PostError::Redirects);
+            }
+            let next = self.follow(&place.url, &received)?;
+            self.place.store(Arc::new(next));
+            received.content.finish();
+            // A redirected request was not executed.
+            mark.store(false, Ordering::Relaxed);
+        }
+    }
+
+    async fn once(
+        &self,
+        place: &Place,
+        method: Method,
+        headers: &HeaderMap,
+        body: Bytes,
+        mark: &AtomicBool,
+    ) -> Result<Received, PostError> {
+        self.report.sent(body.len());
+        let mut request: Whole = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = place.target.clone();
+        *request.headers_mut() = headers.clone();
+        loop {
+            let (taken, fresh) = match self.pool.take() {
+                Some(taken) => (taken, false),
+                None => (link::open(self.connector.connect().await?).await?, true),
+            };
+            if let (Taken::Shared(shared), true) = (&taken, fresh) {
+                self.pool.share(shared.clone());
+            }
+            mark.store(true, Ordering::Relaxed);
+            match taken.send(request, &self.pool).await {
+                Ok(answer) => {
+                    let (head, body) = answer.into_parts();
+                    let content = Content::new(body, &head.headers, self.report.clone())?;
+                    return Ok(Received { status: head.status, headers: head.headers, content });
+                }
+                Err(SendError::Unsent(again)) => {
+                    mark.store(false, Ordering::Relaxed);
+                    if fresh {
+                        return Err(PostError::Closed);
+                    }
+                    request = again;
+                }
+                Err(SendError::Lost(error)) => return Err(PostError::Lost(error)),
+            }
+        }
+    }
+
+    /// Where an answer with a redirect leads; only 307 and 308 within the origin are followed.
+    fn follow(&self, from: &Url, received: &Received) -> Result<Place, PostError> {
+        let location = received.headers.get(LOCATION).and_then(|value| value.to_str().ok());
+        let target = location.and_then(|text| from.join(text).ok());
+        let keeps = matches!(received.status.as_u16(), 307 | 308);
+        let here = target.as_ref().and_then(|url| Origin::of(url).ok());
+        match target {
+            Some(url) if keeps && here.as_ref() == Some(&self.connector.origin) => {
+                Place::new(url, &self.connector).map_err(|_| PostError::Redirects)
+            }
+            target => {
+                let mut shown = target.map_or_else(
+                    || "nowhere".to_owned(),
+                    |mut url| {
+                        // A query may hold a secret, and credentials are one. Neither is there to be shown.
+                        url.set_query(None);
+                        let _ = (url.set_username(""), url.set_password(None));
+                        url.to_string()
+                    },
+                );
+                shown.truncate(shown.floor_char_boundary(200));
+                self.report.redirected(&shown);
+                Err(PostError::Redirect(shown))
+            }
+        }
+    }
+
+    /// Tells the breaker how the way there was.
+    fn judged(&self, received: Result<Received, PostError>) -> Result<Received, PostError> {
+        let failed = match &received {
+            Ok(received) => received.status.as_u16() >= 502,
+            Err(PostError::Connect(_) | PostError::Closed | PostError::Lost(_)) => true,
+            Err(_) => false,
+        };
+        let change = if failed { self.breaker.failed(clock::now()) } else { self.breaker.succeeded() };
+        match change {
+            Some(Change::Opened) => {
+                let why = received
+                    .as_ref()
+                    .err()
+                    .map_or_else(|| "it answers with server errors".to_owned(), ToString::to_string);
+                self.condition.set(UpstreamCondition::Open, &why);
+            }
+            Some(Change::Closed) => self.condition.set(UpstreamCondition::Ready, ""),
+            None => {}
+        }
+        received
+    }
+}

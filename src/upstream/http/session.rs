@@ -1,0 +1,422 @@
+//! A connection to an upstream as MCP sees it: handshake, session id, renewal, end.
+//!
+//! *Invariants.* `notifications/initialized` has been accepted before any other request is sent (LIFE-07).
+//! A client never learns of the upstream's session id, nor of a renewal (F-014, F-018).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, PROXY_AUTHORIZATION, USER_AGENT};
+use http::{HeaderName, HeaderValue, Method};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::base::{clock, tasks};
+use crate::call::{Fault, Handshake, Session};
+use crate::config::secrets::Secret;
+use crate::jsonrpc::Message;
+use crate::jsonrpc::message::compose;
+use crate::mcp::revision::Revision;
+use crate::upstream::blame::Blame;
+use crate::upstream::deadline::{Deadline, Limit};
+use crate::upstream::exchange::Notices;
+use crate::upstream::flight::{Failure, Flight};
+use crate::upstream::handshake::{self, HandshakeError};
+use crate::upstream::http::post::{Endpoint, PostError};
+use crate::upstream::http::round::{Got, Round};
+use crate::upstream::progress::Progress;
+use crate::upstream::report::Dropped;
+use crate::upstream::unbound::Unbound;
+
+/// The session id's header.
+pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+/// How long the end of a session may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// Messages of our own that one connection may have under way beside calls: answers and cancellations.
+const CONTROL: usize = 64;
+
+/// What all connections to one upstream share.
+pub struct Way {
+    /// Where requests go.
+    pub endpoint: Endpoint,
+    /// Headers that the configuration adds to each request.
+    pub headers: HeaderMap,
+    /// For the handshake.
+    pub handshake: Limit,
+    /// The largest message, in bytes.
+    pub max_message: usize,
+    /// Names it in faults.
+    pub blame: Blame,
+    /// Where its news go.
+    pub unbound: Unbound,
+    /// Whether the older transport is worth a hint when it refuses (HTTP-38).
+    pub may_be_old: bool,
+}
+
+/// The headers of the configuration that may be sent: what we compute is not theirs to set (F-093).
+#[must_use]
+pub fn configured(headers: &[(String, Secret)]) -> HeaderMap {
+    const OURS: [&str; 11] = [
+        "host",
+        "accept",
+        "accept-encoding",
+        "connection",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "proxy-authorization",
+        "proxy-connection",
+    ];
+    let mut out = HeaderMap::new();
+    for (name, value) in headers {
+        let lower = name.to_ascii_lowercase();
+        if OURS.contains(&lower.as_str()) || lower.starts_with("mcp-") || lower.starts_with("content-") {
+            continue;
+        }
+        if let (Ok(name), Ok(mut value)) =
+            (HeaderName::try_from(lower), HeaderValue::from_str(value.reveal()))
+        {
+            value.set_sensitive(true);
+            out.append(name, value);
+        }
+    }
+    out
+}
+
+/// An open connection: in truth a session, or with upstreams that issue no id only the idea of one (HTTP-41).
+pub struct HttpConnection {
+    pub(super) way: Arc<Way>,
+    live: ArcSwap<Live>,
+    offered: Revision,
+    /// For whom; none for the catalog and for connections of several sessions.
+    owner: Option<Arc<Session>>,
+    ids: AtomicU64,
+    /// Calls whose progress may come on another stream than their own.
+    pub(super) sides: Mutex<HashMap<u64, Side>>,
+    renewing: Flight<Arc<Live>>,
+    /// Told after a renewal.
+    pub(super) renewed: Notify,
+    control: Arc<Semaphore>,
+    /// Cancelled when it is to be used no more.
+    pub(super) closed: CancellationToken,
+}
+
+/// Where progress of a call goes.
+pub(super) struct Side {
+    pub progress: Arc<Progress>,
+    pub notices: Arc<Notices>,
+}
+
+/// What the last handshake has brought.
+pub(super) struct Live {
+    /// Counts the handshakes of a connection.
+    pub number: u64,
+    pub handshake: Arc<Handshake>,
+    pub session: Option<HeaderValue>,
+    /// The headers of each POST, whole.
+    pub post: HeaderMap,
+    /// The headers of each GET.
+    pub get: HeaderMap,
+}
+
+impl HttpConnection {
+    /// Meets the upstream and offers it `offered`.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub async fn open(
+        way: Arc<Way>,
+        offered: Revision,
+        owner: Option<Arc<Session>>,
+    ) -> Result<Arc<Self>, Failure> {
+        let nothing = Live {
+            number: 0,
+            handshake: Arc::new(Handshake {
+                revision: offered,
+                capabilities: Default::default(),
+                server_info: Bytes::new(),
+                instructions: None,
+            }),
+            session: None,
+            post: first_headers(&way),
+            get: HeaderMap::new(),
+        };
+        let connection = Arc::new(Self {
+            way,
+            live: ArcSwap::from_pointee(nothing),
+            offered,
+            owner,
+            ids: AtomicU64::new(1),
+            sides: Mutex::default(),
+            renewing: Flight::default(),
+            renewed: Notify::new(),
+            control: Arc::new(Semaphore::new(CONTROL)),
+            closed: CancellationToken::new(),
+        });
+        let live = connection.shake().await?;
+        connection.live.store(Arc::new(live));
+        connection.replay();
+        tasks::spawn("upstream push channel", super::stream::listen(Arc::clone(&connection))).detach();
+        Ok(connection)
+    }
+
+    /// What the upstream said when it was met.
+    #[must_use]
+    pub fn handshake(&self) -> Arc<Handshake> {
+        Arc::clone(&self.live.load().handshake)
+    }
+
+    /// Whether the upstream has issued a session id.
+    #[must_use]
+    pub fn has_session(&self) -> bool {
+        self.live.load().session.is_some()
+    }
+
+    pub(super) fn live(&self) -> Arc<Live> {
+        self.live.load_full()
+    }
+
+    pub(super) fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn sides(&self) -> MutexGuard<'_, HashMap<u64, Side>> {
+        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins the session anew, unless that has happened since `seen` (HTTP-28, F-014).
+    ///
+    /// # Errors
+    /// Why it could not; all who wait share it.
+    pub(super) async fn renew(self: &Arc<Self>, seen: u64) -> Result<Arc<Live>, Failure> {
+        let live = self.live();
+        if live.number != seen {
+            return Ok(live);
+        }
+        let this = Arc::clone(self);
+        let attempt = self.renewing.join("upstream renewal", move || async move {
+            let live = this.live();
+            if live.number != seen {
+                return Ok(live);
+            }
+            let live = Arc::new(this.shake().await?);
+            this.live.store(Arc::clone(&live));
+            this.way.unbound.report.renewed();
+            this.replay();
+            this.renewed.notify_waiters();
+            Ok(live)
+        });
+        attempt.await
+    }
+
+    /// The handshake, tried once more with another revision if the upstream asks for that (LIFE-05).
+    async fn shake(self: &Arc<Self>) -> Result<Live, Failure> {
+        let started = clock::now();
+        let deadline = Deadline::once(self.way.handshake, self.way.blame.clone());
+        let number = self.live().number + 1;
+        let live = match self.greet(&deadline, self.offered, number).await? {
+            Ok(live) => live,
+            Err(HandshakeError::Refused { common: Some(common), .. }) => {
+                self.greet(&deadline, common, number).await?.map_err(|error| self.refused(&error))?
+            }
+            Err(error) => return Err(self.refused(&error)),
+        };
+        self.say(&deadline, &live).await?;
+        let took = clock::now().saturating_duration_since(started);
+        self.way.unbound.report.handshake_done(&live.handshake, took);
+        Ok(live)
+    }
+
+    fn refused(&self, error: &HandshakeError) -> Failure {
+        Failure::plain(self.way.blame.unsent(error.to_string()))
+    }
+
+    /// One `initialize` and its answer.
+    async fn greet(
+        self: &Arc<Self>,
+        deadline: &Deadline,
+        asked: Revision,
+        number: u64,
+    ) -> Result<Result<Live, HandshakeError>, Failure> {
+        /// An answer to `initialize` that is larger is none.
+        const LARGEST: usize = 1 << 20;
+        let id = self.next_id();
+        let round = Round {
+            id,
+            safe: true,
+            deadline,
+            progress: None,
+            collect: LARGEST,
+            session: false,
+            sent: &AtomicBool::new(false),
+        };
+        let headers = first_headers(&self.way);
+        let (got, issued) = self.round(&headers, handshake::request(id, asked), &round).await?;
+        let message = match got {
+            Got::Message(message) => message,
+            Got::Large(..) => {
+                return Err(Failure::plain(self.way.blame.protocol("its handshake is too large")));
+            }
+            Got::SessionGone => return Err(Failure::plain(self.way.blame.protocol("it wants a session"))),
+        };
+        let handshake = match handshake::read(&message, asked) {
+            Ok(handshake) => handshake,
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(Ok(self.live_of(number, handshake, issued)))
+    }
+
+    fn live_of(&self, number: u64, handshake: Handshake, issued: Option<HeaderValue>) -> Live {
+        let session = issued.map(|mut id| {
+            id.set_sensitive(true);
+            id
+        });
+        let mut post = first_headers(&self.way);
+        post.insert(PROTOCOL_VERSION, HeaderValue::from_static(handshake.revision.name()));
+        if let Some(id) = &session {
+            post.insert(SESSION_ID, id.clone());
+        }
+        let mut get = post.clone();
+        get.remove(CONTENT_TYPE);
+        get.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        Live { number, handshake: Arc::new(handshake), session, post, get }
+    }
+
+    /// `notifications/initialized`. Servers answer it in all ways; what counts is that it has arrived (F-010).
+    async fn say(&self, deadline: &Deadline, live: &Live) -> Result<(), Failure> {
+        let sent = AtomicBool::new(false);
+        let send = self.way.endpoint.send(Method::POST, &live.post, handshake::initialized(), &sent);
+        match deadline.next(send).await.map_err(Failure::plain)? {
+            Ok(received) => {
+                received.content.finish();
+                Ok(())
+            }
+            Err(error) => Err(self.failure(error, true)),
+        }
+    }
+
+    /// Brings a new session to where the old one was: its log level (LIFE-26, LOG-02).
+    fn replay(self: &Arc<Self>) {
+        if let Some(level) = self.owner.as_ref().and_then(|owner| owner.log_level()) {
+            self.set_log_level(level);
+        }
+    }
+
+    /// Asks for log messages from `level` on, if the upstream has any (LOG-02).
+    pub fn set_log_level(self: &Arc<Self>, level: crate::call::LogLevel) {
+        if self.handshake().capabilities.logging {
+            let params = format!(r#"{{"level":"{}"}}"#, level.name());
+            self.post_aside(compose(Some(self.next_id()), "logging/setLevel", &params));
+        }
+    }
+
+    /// Sends a message that nobody waits for: an answer to the upstream, a cancellation, a log level.
+    pub(super) fn post_aside(self: &Arc<Self>, text: Bytes) {
+        let Ok(permit) = Arc::clone(&self.control).try_acquire_owned() else {
+            self.way.unbound.report.dropped(Dropped::Request);
+            return;
+        };
+        let this = Arc::clone(self);
+        tasks::spawn("upstream aside", async move {
+            let live = this.live();
+            let sent = AtomicBool::new(false);
+            let send = this.way.endpoint.send(Method::POST, &live.post, text, &sent);
+            // Whether it arrived or not, there is nobody to tell.
+            if let Ok(Ok(received)) = clock::within(this.way.handshake.after, send).await {
+                received.content.finish();
+            }
+            drop(permit);
+        })
+        .detach();
+    }
+
+    /// Ends it: the streams close, and the upstream is told that its session is over (HTTP-29).
+    pub async fn close(&self) {
+        self.closed.cancel();
+        let live = self.live();
+        if live.session.is_none() {
+            return;
+        }
+        let sent = AtomicBool::new(false);
+        let farewell = self.way.endpoint.send(Method::DELETE, &live.get, Bytes::new(), &sent);
+        // It may refuse (405), know nothing of it (404) or be gone: it is over all the same.
+        if let Ok(Ok(received)) = clock::within(FAREWELL, farewell).await {
+            received.content.finish();
+        }
+    }
+
+    /// Whether it is to be used no more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.is_cancelled()
+    }
+
+    /// What a failed request means for a call; `safe` if the call may be repeated.
+    pub(super) fn failure(&self, error: PostError, safe: bool) -> Failure {
+        use super::connect::ConnectError;
+
+        let blame = &self.way.blame;
+        let fault = match &error {
+            PostError::Connect(ConnectError::Slow(after)) => blame.timeout("connect", *after),
+            PostError::Connect(ConnectError::SlowTls(after)) => blame.timeout("tls", *after),
+            PostError::Connect(error) => blame.unsent(error.told()),
+            PostError::Closed => blame.unsent("it closes its connections"),
+            PostError::Lost(_) => self.lost(safe),
+            PostError::Redirect(_) | PostError::Redirects => blame.protocol("it redirects to another place"),
+            PostError::Encoding(error) => blame.protocol(error.to_string()),
+        };
+        Failure::detailed(fault, error)
+    }
+
+    /// The connection broke after the request had left.
+    pub(super) fn lost(&self, safe: bool) -> Fault {
+        if safe { self.way.blame.broken("the connection was lost") } else { self.way.blame.outcome_unknown() }
+    }
+}
+
+/// The headers of a request without a session.
+fn first_headers(way: &Way) -> HeaderMap {
+    let mut headers = way.headers.clone();
+    headers.insert(HOST, way.endpoint.host().clone());
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    // A compressed answer only costs time on the way to a client that reads it plain (R-31).
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if !headers.contains_key(USER_AGENT) {
+        headers
+            .insert(USER_AGENT, HeaderValue::from_static(concat!("portcullis/", env!("CARGO_PKG_VERSION"))));
+    }
+    if let Some(credentials) = way.endpoint.proxy_credentials() {
+        headers.insert(PROXY_AUTHORIZATION, credentials.clone());
+    }
+    headers
+}
+
+/// A message that came on a stream and belongs to no call of that stream.
+pub(super) fn aside(connection: &Arc<HttpConnection>, message: Message) {
+    use crate::upstream::inbound::Inbound;
+
+    let report = &connection.way.unbound.report;
+    match Inbound::of(message) {
+        Inbound::Request(answer) => connection.post_aside(answer),
+        Inbound::ListChanged(kind) => connection.way.unbound.list_changed(kind),
+        Inbound::Progress(message) => {
+            let sides = connection.sides();
+            let side = crate::upstream::progress::request_of(&message).and_then(|id| sides.get(&id));
+            match side.and_then(|side| Some((side, side.progress.readdress(&message)?))) {
+                Some((side, notice)) => side.notices.add(notice),
+                None => report.dropped(Dropped::Progress),
+            }
+        }
+        Inbound::Answer(_) => report.dropped(Dropped::Late),
+        Inbound::Other => report.dropped(Dropped::Notification),
+    }
+}

@@ -1,0 +1,270 @@
+//! One upstream: its connections by whose they are, its breaker, its limits, its state.
+//!
+//! *Invariants.* Connections of one key are opened one at a time, and all who wait share the outcome
+//! (F-089). What belongs to a session ends with it.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dashmap::DashMap;
+use tokio::sync::Semaphore;
+
+use crate::base::{clock, tasks};
+use crate::call::{Purpose, Session};
+use crate::config::snapshot::{Isolation, Upstream};
+use crate::mcp::revision::Revision;
+use crate::telemetry::words::UpstreamCondition;
+use crate::upstream::blame::Blame;
+use crate::upstream::condition::Condition;
+use crate::upstream::connection::{Connection, Transport};
+use crate::upstream::flight::{Failure, Flight};
+use crate::upstream::health::Breaker;
+use crate::upstream::http::session::{HttpConnection, Way};
+use crate::upstream::key::Key;
+use crate::upstream::report::Report;
+
+/// Calls to one upstream that may be under way at once; more wait for their turn.
+///
+/// Far above what one server handles well, and low enough that its calls cannot use up the descriptors.
+pub const CALLS: usize = 1024;
+
+/// How long a connection gets to end when nobody waits for it.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// How an upstream is reached.
+pub enum Road {
+    /// On the network.
+    Http(Arc<Way>),
+    /// Not at all, for this reason, which the operator can mend.
+    None(String),
+}
+
+/// One upstream.
+pub struct Peer {
+    /// Its entry in the configuration.
+    pub config: Arc<Upstream>,
+    /// How it is reached.
+    pub road: Road,
+    /// When it is left alone.
+    pub breaker: Arc<Breaker>,
+    /// How it is.
+    pub condition: Arc<Condition>,
+    /// Names it in faults.
+    pub blame: Blame,
+    /// Tells of it.
+    pub report: Report,
+    /// How many calls may be under way.
+    pub permits: Arc<Semaphore>,
+    slots: DashMap<Key, Arc<Slot>>,
+    /// Whether it issues session ids: not known, yes, no.
+    sessions: AtomicU8,
+    /// Connections that are ending.
+    ending: tasks::Group,
+}
+
+/// The place of one connection.
+#[derive(Default)]
+struct Slot {
+    open: Mutex<Option<Arc<Connection>>>,
+    opening: Flight<Arc<Connection>>,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn current(&self) -> Option<Arc<Connection>> {
+        self.lock().clone().filter(|connection| !connection.is_closed())
+    }
+}
+
+const UNKNOWN: u8 = 0;
+const ISSUES: u8 = 1;
+const ISSUES_NONE: u8 = 2;
+
+impl Peer {
+    /// An upstream without connections.
+    #[must_use]
+    pub fn new(
+        config: Arc<Upstream>,
+        road: Road,
+        health: crate::upstream::http::post::Health,
+        ending: tasks::Group,
+    ) -> Self {
+        let blame = Blame::new(Arc::clone(&config.name));
+        Self {
+            config,
+            road,
+            breaker: health.breaker,
+            condition: health.condition,
+            blame,
+            report: health.report,
+            permits: Arc::new(Semaphore::new(CALLS)),
+            slots: DashMap::new(),
+            sessions: AtomicU8::new(UNKNOWN),
+            ending,
+        }
+    }
+
+    /// Who shares a connection.
+    fn isolation(&self) -> Isolation {
+        self.config.isolation.unwrap_or(match self.road {
+            Road::Http(_) if self.sessions.load(Ordering::Relaxed) == ISSUES_NONE => Isolation::Shared,
+            _ => Isolation::Session,
+        })
+    }
+
+    /// The connection for a call, opened if need be; the caller sets the deadline.
+    ///
+    /// *On drop:* the opening goes on, for the next who asks.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn connection(self: &Arc<Self>, purpose: &Purpose) -> Result<Arc<Connection>, Failure> {
+        let key = Key::of(purpose, self.isolation());
+        let slot = match self.slots.get(&key) {
+            Some(slot) => Arc::clone(&slot),
+            None => Arc::clone(&self.slots.entry(key.clone()).or_default()),
+        };
+        if let Some(connection) = slot.current() {
+            return Ok(connection);
+        }
+        if let Some(connection) = self.adopt(&key, purpose) {
+            *slot.lock() = Some(Arc::clone(&connection));
+            return Ok(connection);
+        }
+        let (this, owner, purpose) = (Arc::clone(self), key.owner(purpose).cloned(), purpose.clone());
+        let place = Arc::clone(&slot);
+        let opening = slot.opening.join("upstream opening", move || async move {
+            // Someone else's attempt may have ended between the look and the join.
+            if let Some(connection) = place.current() {
+                return Ok(connection);
+            }
+            let connection = this.open(&key, owner.as_ref(), &purpose).await?;
+            *place.lock() = Some(Arc::clone(&connection));
+            // A session that ended meanwhile has been released already, and will not be again.
+            if owner.is_some_and(|owner| owner.ended.is_cancelled()) {
+                this.forget(&key);
+            }
+            Ok(connection)
+        });
+        opening.await
+    }
+
+    /// The catalog's connection becomes the first session's, if it has answered nothing but lists and speaks
+    /// what the session speaks. The catalog goes on using it until the session ends.
+    fn adopt(&self, key: &Key, purpose: &Purpose) -> Option<Arc<Connection>> {
+        let (Key::Session(_), Purpose::Session(session)) = (key, purpose) else { return None };
+        let shared = self.slots.get(&Key::Shared)?.current()?;
+        // An upstream that answered the latest revision with an older one would answer the session's so, too.
+        if shared.handshake().revision > session.revision || !shared.spend() {
+            return None;
+        }
+        if let Some(level) = session.log_level() {
+            shared.set_log_level(level);
+        }
+        Some(shared)
+    }
+
+    async fn open(
+        self: &Arc<Self>,
+        key: &Key,
+        owner: Option<&Arc<Session>>,
+        purpose: &Purpose,
+    ) -> Result<Arc<Connection>, Failure> {
+        // LIFE-16: a session's connection speaks the session's revision.
+        let offered = owner.map_or(Revision::LATEST, |owner| owner.revision);
+        let opened = match &self.road {
+            Road::Http(way) => {
+                HttpConnection::open(Arc::clone(way), offered, owner.cloned()).await.map(Transport::Http)
+            }
+            Road::None(why) => Err(Failure::plain(self.blame.unsent(why.clone()))),
+        };
+        let _ = purpose;
+        match opened {
+            Ok(transport) => {
+                let connection = Connection::new(transport, self.report.connection());
+                self.met(&connection);
+                if *key != Key::Shared {
+                    // It is its session's from the start.
+                    let _ = connection.spend();
+                }
+                Ok(Arc::new(connection))
+            }
+            Err(failure) => {
+                self.report.handshake_failed(&failure.detail);
+                if !self.breaker.is_open() {
+                    self.condition.set(UpstreamCondition::Down, &failure.detail);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn met(&self, connection: &Connection) {
+        let sessions = if connection.has_session() { ISSUES } else { ISSUES_NONE };
+        self.sessions.store(sessions, Ordering::Relaxed);
+        self.condition.ready(connection.handshake().revision);
+    }
+
+    /// Tells the session's own connection its log level.
+    pub fn set_log_level(&self, session: &Session) {
+        let Some(level) = session.log_level() else { return };
+        let own = self.slots.get(&Key::Session(session.key)).and_then(|slot| slot.current());
+        if let Some(connection) = own {
+            connection.set_log_level(level);
+        }
+    }
+
+    /// Ends what belongs to a session.
+    pub fn release(&self, session: &Session) {
+        self.forget(&Key::Session(session.key));
+    }
+
+    /// Ends connections that nobody has used for `limit`: children, and what a caller or a tenant shares.
+    pub fn sweep(&self, limit: Duration) {
+        let now = clock::now();
+        if let Road::Http(way) = &self.road {
+            way.endpoint.sweep();
+        }
+        let is_http = matches!(self.road, Road::Http(_));
+        let idle: Vec<_> = self
+            .slots
+            .iter()
+            .filter(|slot| !is_http || matches!(slot.key(), Key::Caller(_) | Key::Tenant(_)))
+            .filter(|slot| slot.current().is_some_and(|connection| connection.idle(now) >= limit))
+            .map(|slot| slot.key().clone())
+            .collect();
+        for key in idle {
+            self.forget(&key);
+        }
+    }
+
+    /// Removes a connection and ends it.
+    fn forget(&self, key: &Key) {
+        let Some((_, slot)) = self.slots.remove(key) else { return };
+        let Some(connection) = slot.lock().take() else { return };
+        // The catalog may have shared it; it opens one of its own when it needs one.
+        self.slots.alter_all(|_, other| {
+            {
+                let mut open = other.lock();
+                if open.as_ref().is_some_and(|open| Arc::ptr_eq(open, &connection)) {
+                    *open = None;
+                }
+            }
+            other
+        });
+        self.ending.spawn("upstream farewell", async move { connection.close(FAREWELL).await }).detach();
+    }
+
+    /// Ends all connections.
+    pub async fn close(&self, limit: Duration) {
+        let slots: Vec<_> = self.slots.iter().map(|slot| Arc::clone(&slot)).collect();
+        self.slots.clear();
+        let open: Vec<_> = slots.iter().filter_map(|slot| slot.lock().take()).collect();
+        futures_util::future::join_all(open.iter().map(|connection| connection.close(limit))).await;
+        self.condition.set(UpstreamCondition::Stopped, "");
+    }
+}

@@ -1,0 +1,205 @@
+//! The server shore as the other stages use it: calls, handshakes, log levels, releases, the end.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use tower::service_fn;
+use tower::util::BoxCloneSyncService;
+
+use crate::base::{clock, tasks};
+use crate::call::{Fault, Handshake, Observer, OutCall, OutService, Purpose, Session, UpstreamId, Upstreams};
+use crate::config::snapshot::{Remote, RemoteKind, Snapshot, Transport, Upstream};
+use crate::telemetry::meters::UpstreamMeter;
+use crate::upstream::blame::Blame;
+use crate::upstream::condition::{Condition, Status};
+use crate::upstream::deadline::Limit;
+use crate::upstream::health::Breaker;
+use crate::upstream::http::address::Origin;
+use crate::upstream::http::connect::Connector;
+use crate::upstream::http::post::{Endpoint, Health};
+use crate::upstream::http::proxy::proxy_for;
+use crate::upstream::http::session::{Way, configured};
+use crate::upstream::http::tls::Trust;
+use crate::upstream::peer::{Peer, Road};
+use crate::upstream::report::Report;
+use crate::upstream::stack;
+use crate::upstream::unbound::{Observers, Unbound};
+
+/// How often idle connections are looked for, at most and at least.
+const SWEEP: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// All upstreams of a configuration.
+pub struct ServerShore {
+    peers: Arc<[Arc<Peer>]>,
+    observers: Observers,
+    ending: tasks::Group,
+    idle: Duration,
+    sweeping: AtomicBool,
+}
+
+impl ServerShore {
+    /// The upstreams of `config`, none of them connected; `meters` are in the same order.
+    ///
+    /// # Errors
+    /// When children cannot be supervised.
+    pub fn new(config: Arc<Snapshot>, meters: &[Arc<UpstreamMeter>]) -> io::Result<Self> {
+        let (observers, ending) = (Observers::default(), tasks::Group::new());
+        let builder = Builder { config: &config, observers: &observers, trust: Arc::new(Trust::new(None)) };
+        let peers = config
+            .upstreams
+            .iter()
+            .zip(meters)
+            .enumerate()
+            .map(|(index, (upstream, meter))| {
+                let id = UpstreamId(u16::try_from(index).unwrap_or(u16::MAX));
+                Arc::new(builder.peer(id, upstream, meter, ending.clone()))
+            })
+            .collect();
+        let idle = config.children.idle;
+        Ok(Self { peers, observers, ending, idle, sweeping: AtomicBool::new(false) })
+    }
+
+    /// The service that makes calls.
+    #[must_use]
+    pub fn service(&self) -> OutService {
+        let peers = Arc::clone(&self.peers);
+        BoxCloneSyncService::new(service_fn(move |call: OutCall| {
+            let peer = peers.get(call.upstream.index()).cloned();
+            async move {
+                match peer {
+                    Some(peer) => stack::call(peer, call).await,
+                    None => Err(Fault::Internal),
+                }
+            }
+        }))
+    }
+
+    /// Tells the news of upstreams to `observer`; only the first one counts.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        // There is one relay in a gateway.
+        let _ = self.observers.set(observer);
+    }
+
+    /// How all upstreams are, in the order of the configuration.
+    #[must_use]
+    pub fn status(&self) -> Vec<Status> {
+        self.peers.iter().map(|peer| peer.condition.status()).collect()
+    }
+
+    /// Ends all connections and children within about `limit`.
+    pub async fn shutdown(&self, limit: Duration) {
+        let all = join_all(self.peers.iter().map(|peer| peer.close(limit)));
+        // Whoever is late is cut off by the end of the process.
+        let _ = clock::within(limit, all).await;
+        let _ = self.ending.drain(limit).await;
+        self.ending.stop();
+    }
+
+    /// Starts to look for idle connections, once there may be some.
+    fn sweep(&self) {
+        if self.sweeping.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (peers, idle) = (Arc::downgrade(&self.peers), self.idle);
+        let pause = (idle / 4).clamp(SWEEP.0, SWEEP.1);
+        self.ending
+            .spawn("upstream sweep", async move {
+                loop {
+                    clock::sleep(pause).await;
+                    let Some(peers) = peers.upgrade() else { return };
+                    peers.iter().for_each(|peer| peer.sweep(idle));
+                }
+            })
+            .detach();
+    }
+}
+
+impl Upstreams for ServerShore {
+    fn connect(&self, upstream: UpstreamId) -> BoxFuture<'static, Result<Arc<Handshake>, Fault>> {
+        self.sweep();
+        let Some(peer) = self.peers.get(upstream.index()).cloned() else {
+            return std::future::ready(Err(Fault::Internal)).boxed();
+        };
+        async move {
+            let connection = peer.connection(&Purpose::Catalog).await.map_err(|failure| failure.fault)?;
+            Ok(connection.handshake())
+        }
+        .boxed()
+    }
+
+    fn set_log_level(&self, session: &Arc<Session>) {
+        self.peers.iter().for_each(|peer| peer.set_log_level(session));
+    }
+
+    fn release(&self, session: &Arc<Session>) {
+        self.peers.iter().for_each(|peer| peer.release(session));
+    }
+}
+
+/// What all peers are built from.
+struct Builder<'a> {
+    config: &'a Snapshot,
+    observers: &'a Observers,
+    /// The system's roots alone, read once for all.
+    trust: Arc<Trust>,
+}
+
+impl Builder<'_> {
+    fn peer(
+        &self,
+        id: UpstreamId,
+        upstream: &Arc<Upstream>,
+        meter: &Arc<UpstreamMeter>,
+        ending: tasks::Group,
+    ) -> Peer {
+        let health = Health {
+            breaker: Arc::new(Breaker::default()),
+            condition: Arc::new(Condition::new(Arc::clone(&upstream.name))),
+            report: Report::new(Arc::clone(meter)),
+        };
+        let unbound = Unbound::new(id, Arc::clone(self.observers), health.report.clone());
+        let road = match &upstream.transport {
+            Transport::Remote(remote) if remote.kind == RemoteKind::Sse => Road::None(
+                "the HTTP+SSE transport (`type: sse`) is not supported yet; use `type: http` if it speaks Streamable HTTP"
+                    .to_owned(),
+            ),
+            Transport::Remote(remote) => self
+                .way(upstream, remote, health.clone(), unbound)
+                .map_or_else(Road::None, |way| Road::Http(Arc::new(way))),
+            Transport::Stdio(_) => Road::None("processes are not supported yet".to_owned()),
+        };
+        Peer::new(Arc::clone(upstream), road, health, ending)
+    }
+
+    fn way(
+        &self,
+        upstream: &Upstream,
+        remote: &Remote,
+        health: Health,
+        unbound: Unbound,
+    ) -> Result<Way, String> {
+        let url = remote.url.reveal();
+        let origin = Origin::of(url).map_err(|error| error.to_string())?;
+        let proxy = proxy_for(&self.config.environment, &origin).map_err(|error| error.to_string())?;
+        let trust = match &remote.ca_file {
+            Some(file) => Arc::new(Trust::new(Some(file.clone()))),
+            None => Arc::clone(&self.trust),
+        };
+        let (connect, tls) = (upstream.timeouts.connect, upstream.timeouts.tls);
+        let connector = Connector { origin, proxy, trust, connect, tls };
+        let endpoint = Endpoint::new(url.clone(), connector, health).map_err(|error| error.to_string())?;
+        Ok(Way {
+            endpoint,
+            headers: configured(&remote.headers),
+            handshake: Limit { key: "handshake", after: upstream.timeouts.handshake },
+            max_message: self.config.max_message,
+            blame: Blame::new(Arc::clone(&upstream.name)),
+            unbound,
+            may_be_old: remote.kind == RemoteKind::Auto,
+        })
+    }
+}

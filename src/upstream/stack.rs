@@ -1,0 +1,90 @@
+//! **The way of a call to an upstream, top to bottom**, `OutCall → Reply`.
+//!
+//! | | step | why at this height |
+//! |---|---|---|
+//! | 1 | exchange | notices go out while the rest is still at work |
+//! | 2 | deadline | bounds all that follows, the waiting included |
+//! | 3 | breaker | fails fast, before anything is held |
+//! | 4 | permit | held until the last byte of the answer |
+//! | 5 | retry | only what was not sent, or may be repeated |
+//! | 6 | connection | whose it is decides which one; opened lazily |
+//! | 7 | transport | HTTP or stdio |
+//!
+//! *On drop* at any step: the call is cancelled upstream, and its permit released.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::base::clock;
+use crate::call::{Answer, Body, Fault, OutCall, Purpose, Reply};
+use crate::mcp::methods::Answer as Answers;
+use crate::upstream::deadline::Deadline;
+use crate::upstream::exchange::{self, Notices};
+use crate::upstream::leg::Leg;
+use crate::upstream::peer::Peer;
+
+/// Carries a call to `peer`.
+///
+/// # Errors
+/// What failed before anything came back.
+pub async fn call(peer: Arc<Peer>, call: OutCall) -> Result<Reply, Fault> {
+    let notices = Arc::new(Notices::default());
+    let driver = Box::pin(drive(peer, call, Arc::clone(&notices)));
+    exchange::reply(driver, notices).await
+}
+
+async fn drive(peer: Arc<Peer>, call: OutCall, notices: Arc<Notices>) -> Result<Answer, Fault> {
+    let deadline = Deadline::of(&peer.config, call.method, call.tool.as_deref());
+    admit(&peer)?;
+    let permit = deadline.next(Arc::clone(&peer.permits).acquire_owned()).await?;
+    // The semaphore is never closed; were it, the gateway would be going down.
+    let permit = permit.map_err(|_| Fault::Stopping)?;
+    let leg = Leg { call: &call, deadline: &deadline, notices: &notices };
+    let answer = match attempt(&peer, leg).await {
+        Err(fault) if may_repeat(&call, &fault) && !notices.any() => {
+            peer.report.retried(&fault);
+            admit(&peer)?;
+            attempt(&peer, leg).await
+        }
+        done => done,
+    };
+    answer.map(|answer| hold(answer, permit))
+}
+
+fn admit(peer: &Peer) -> Result<(), Fault> {
+    let admitted = peer.breaker.admit(clock::now());
+    admitted.map_err(|rest| {
+        peer.blame.resting("it has failed several times and is left alone for a moment", rest)
+    })
+}
+
+async fn attempt(peer: &Arc<Peer>, leg: Leg<'_>) -> Result<Answer, Fault> {
+    let connection = leg.deadline.next(peer.connection(&leg.call.purpose)).await?;
+    let connection = connection.map_err(|failure| failure.fault)?;
+    if matches!(leg.call.purpose, Purpose::Catalog) && !matches!(leg.call.method.answer, Answers::List(_)) {
+        let _ = connection.spend();
+    }
+    connection.call(leg).await
+}
+
+/// Whether a call may be made once more: it was surely not executed, or executing it twice does no harm and
+/// the connection was to blame (F-021).
+fn may_repeat(call: &OutCall, fault: &Fault) -> bool {
+    match fault {
+        // Whoever names a time to wait is not to be asked at once.
+        Fault::Unavailable { retry_after: None, unsent, .. } => *unsent || call.method.safe,
+        _ => false,
+    }
+}
+
+/// Keeps the permit for as long as the answer flows.
+fn hold(mut answer: Answer, permit: OwnedSemaphorePermit) -> Answer {
+    if let Body::Stream(chunks) = answer.body {
+        answer.body = Body::Stream(Box::pin(chunks.inspect(move |_| {
+            let _ = &permit;
+        })));
+    }
+    answer
+}

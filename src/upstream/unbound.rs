@@ -1,0 +1,48 @@
+//! What belongs to no call: where an upstream's notifications go.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::call::{Observer, UpstreamId};
+use crate::mcp::methods::ItemKind;
+use crate::upstream::report::Report;
+
+/// Who is told, once there is somebody.
+pub type Observers = Arc<OnceLock<Arc<dyn Observer>>>;
+
+/// Tells the relay about one upstream.
+#[derive(Clone)]
+pub struct Unbound {
+    upstream: UpstreamId,
+    observers: Observers,
+    /// Tells the operator.
+    pub report: Report,
+}
+
+impl Unbound {
+    /// News of `upstream`.
+    #[must_use]
+    pub fn new(upstream: UpstreamId, observers: Observers, report: Report) -> Self {
+        Self { upstream, observers, report }
+    }
+
+    /// A list has changed.
+    pub fn list_changed(&self, kind: ItemKind) {
+        if let Some(observer) = self.observers.get() {
+            observer.list_changed(self.upstream, kind);
+        }
+    }
+
+    /// What is known may be old.
+    pub fn connection_lost(&self) {
+        if let Some(observer) = self.observers.get() {
+            observer.connection_lost(self.upstream);
+        }
+    }
+
+    /// What is known may be old, and can be read again.
+    pub fn reconnected(&self) {
+        if let Some(observer) = self.observers.get() {
+            observer.reconnected(self.upstream);
+        }
+    }
+}
