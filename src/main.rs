@@ -3,17 +3,12 @@
 use std::process::ExitCode;
 
 use portcullis::cli;
-use portcullis::upstream::stdio::guardian;
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|first| first == guardian::ARGUMENT) {
-        guardian::run();
-        return ExitCode::SUCCESS;
-    }
     // It fails only if there is one already, which nothing before this line could have installed.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     cli::run(std::env::args_os()).code().into()

@@ -83,7 +83,7 @@ pub fn run(arguments: &Call, environment: &Environment) -> Result<Exit, Failure>
             let mut troubles: Vec<_> = config.failed.iter().map(report::unusable).collect();
             let way = Way::through(config).await?;
             if let Way::Inside(local) = &way {
-                troubles.extend(report::troubles(local));
+                troubles.extend(report::troubles(local.gateway()));
             }
             ask(way, arguments, given, &troubles).await
         });

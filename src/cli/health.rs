@@ -12,8 +12,8 @@ use crate::base::units::Period;
 use crate::cli::exit::{Because, Exit, Failure};
 use crate::cli::output;
 use crate::cli::run::block_on;
-use crate::cli::source::Source;
 use crate::config::environment::Environment;
+use crate::config::{self, Format};
 use crate::egress::http::{self, Limits, Method, Request};
 
 /// Ask a running gateway whether it is alive, for probes that run a command
@@ -72,8 +72,12 @@ async fn ask(url: &Url, timeout: Duration) -> Result<Exit, Failure> {
 
 /// The operator's port of the configuration that is meant.
 fn configured(arguments: &Health, environment: &Environment) -> Result<Url, Failure> {
-    let source = Source { config: arguments.config.clone(), ..Source::default() };
-    let config = source.read(None, environment)?;
+    let config = match (&arguments.config, config::discover(environment)) {
+        // A gateway without a file listens where it does by default.
+        (None, Err(_)) => config::parse(r#"{"mcpServers":{}}"#, Format::Json, "defaults", environment)?,
+        (Some(path), _) => config::load(path, environment)?,
+        (None, Ok(path)) => config::load(&path, environment)?,
+    };
     let address = config.admin_listen;
     if address.port() == 0 {
         let why = "`portcullis.admin.listen` has port 0; name the port that was bound with `--url`";

@@ -32,8 +32,12 @@ mod linux {
             .flat_map(|table| table.lines().filter_map(|line| listener(line, address)).collect::<Vec<_>>())
             .collect();
         let processes = fs::read_dir("/proc").ok()?.flatten();
-        processes.map(|process| process.path()).find(|process| has(process, &sockets)).map(|process| {
-            let pid = process.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let numbered = processes.filter_map(|process| {
+            let pid: u32 = process.file_name().to_str()?.parse().ok()?;
+            Some((pid, process.path()))
+        });
+        let mut holders = numbered.filter(|(_, process)| has(process, &sockets));
+        holders.next().map(|(pid, process)| {
             let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
             // Its arguments are not shown: they may hold secrets.
             format!("{} (pid {pid})", output::harmless(name.trim()))

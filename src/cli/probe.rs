@@ -97,7 +97,7 @@ async fn probe(config: Snapshot) -> Result<(Vec<Finding>, Vec<String>), Failure>
     let mut findings = Vec::new();
     if let Way::Inside(local) = &way {
         findings.extend(local.gateway().catalog.members().iter().map(|member| finding(member)));
-        troubles.extend(report::troubles(local));
+        troubles.extend(report::troubles(local.gateway()));
     }
     way.close().await;
     Ok((findings, troubles))

@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use crate::app::local::Local;
+use crate::app::build::Gateway;
 use crate::app::serve::Serving;
 use crate::cli::health::reachable;
 use crate::cli::output;
@@ -75,20 +75,25 @@ pub fn unusable(failed: &FailedUpstream) -> String {
     format!("`{}` cannot be used\n{}", failed.name, indent(&problems.join("\n"), "    "))
 }
 
-/// What is wrong with the servers of our own gateway, and how to mend it.
-pub fn troubles(local: &Local) -> Vec<String> {
-    let members = local.gateway().catalog.members().iter();
-    members.filter_map(|member| trouble(member, &member.state())).collect()
+/// What is wrong with the servers of a gateway of our own, and how to mend it.
+pub fn troubles(gateway: &Gateway) -> Vec<String> {
+    let reasons = gateway.servers.status().into_iter().map(|status| status.reason);
+    let members = gateway.catalog.members().iter().zip(reasons);
+    members.filter_map(|(member, reason)| trouble(&member.upstream, &member.state(), &reason)).collect()
 }
 
-fn trouble(member: &Member, state: &State) -> Option<String> {
-    let upstream = &member.upstream;
-    let problem = match &state.problem {
+/// `reason` is what the server shore says to operators and not to clients.
+fn trouble(upstream: &Upstream, state: &State, reason: &str) -> Option<String> {
+    let mut text = match &state.problem {
         Some(problem) => output::harmless(problem).into_owned(),
         None if state.snapshot.is_none() => format!("upstream `{}` has not answered yet", upstream.name),
         None => return None,
     };
-    Some(format!("{problem}\n{}", indent(&mend(upstream), "    ")))
+    if !reason.is_empty() && !text.contains(reason) {
+        text.push_str(&format!("\n{}", indent(&output::harmless(reason), "    ")));
+    }
+    text.push_str(&format!("\n{}", indent(&mend(upstream), "    ")));
+    Some(text)
 }
 
 /// What somebody can do about a server that is not there.
@@ -149,21 +154,26 @@ pub fn banner(serving: &Serving) -> String {
     text
 }
 
-/// A line for each of these servers: what was found, or what failed and the mend.
-pub fn found<'m>(members: impl IntoIterator<Item = &'m Member>) -> String {
-    let mut text = String::new();
-    for member in members {
-        let state = member.state();
-        let name = &member.upstream.name;
-        match trouble(member, &state) {
-            _ if !state.tried => text.push_str(&format!("  starting  {name}\n")),
-            Some(trouble) => {
-                text.push_str(&format!("  failed    {}\n", indent(&trouble, "            ").trim()))
-            }
-            None => text.push_str(&format!("  ok        {name}: {}\n", offers(&state))),
-        }
+/// A line for each server that `which` picks: what was found, or what failed and the mend.
+pub fn found(gateway: &Gateway, which: impl Fn(&Member) -> bool) -> String {
+    let reasons = gateway.servers.status().into_iter().map(|status| status.reason);
+    let members = gateway.catalog.members().iter().zip(reasons);
+    members.filter(|(member, _)| which(member)).map(|(member, reason)| line(member, &reason)).collect()
+}
+
+fn line(member: &Member, reason: &str) -> String {
+    let state = member.state();
+    let name = &member.upstream.name;
+    match trouble(&member.upstream, &state, reason) {
+        _ if !state.tried => format!("  starting  {name}\n"),
+        Some(trouble) => failed(&trouble),
+        None => format!("  ok        {name}: {}\n", offers(&state)),
     }
-    text
+}
+
+/// The lines for a server that is not there.
+pub fn failed(trouble: &str) -> String {
+    format!("  failed    {}\n", indent(trouble, "            ").trim())
 }
 
 /// The same lines, each a bit to the right.

@@ -13,11 +13,10 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Reader;
 use crate::cli::run::telemetry;
 use crate::cli::source::{Source, is_url};
-use crate::cli::way::Level;
+use crate::cli::way::{self, Level};
 use crate::cli::{descriptors, holder, report};
 use crate::config::environment::Environment;
 use crate::config::snapshot::Addresses;
-use crate::relay::catalog::member::Member;
 
 /// Run the gateway
 ///
@@ -80,21 +79,15 @@ async fn tell(serving: Serving) {
         return;
     }
     write(&report::banner(&serving)).await;
-    let catalog = &serving.gateway.catalog;
-    catalog.settled(serving.gateway.config.catalog.start_budget).await;
-    let (known, pending): (Vec<&Member>, Vec<&Member>) =
-        catalog.members().iter().map(AsRef::as_ref).partition(|member| member.state().tried);
-    let mut text = format!("\n{}", report::found(known.into_iter().chain(pending.iter().copied())));
-    for failed in &serving.gateway.config.failed {
-        text.push_str(&format!(
-            "  failed    {}\n",
-            report::indent(&report::unusable(failed), "            ").trim()
-        ));
-    }
+    let gateway = &serving.gateway;
+    gateway.catalog.settled(gateway.config.catalog.start_budget).await;
+    let pending: Vec<_> = way::pending(gateway);
+    let failed = gateway.config.failed.iter().map(|failed| report::failed(&report::unusable(failed)));
+    let text = format!("\n{}{}", report::found(gateway, |_| true), failed.collect::<String>());
     write(&text).await;
     if !pending.is_empty() {
-        catalog.settled(SLOWEST).await;
-        write(&report::found(pending)).await;
+        gateway.catalog.settled(SLOWEST).await;
+        write(&report::found(gateway, |member| pending.contains(&member.upstream.name))).await;
     }
 }
 

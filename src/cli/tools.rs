@@ -124,7 +124,7 @@ async fn inside(config: Snapshot) -> Result<(Vec<Tool>, Vec<Withheld>, Vec<Strin
     let tools = list(&mut way).await;
     let mut withheld = Vec::new();
     if let Way::Inside(local) = &way {
-        troubles.extend(report::troubles(local));
+        troubles.extend(report::troubles(local.gateway()));
         withheld = hidden(local);
     }
     way.close().await;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use url::Url;
 
-use crate::app::build::build;
+use crate::app::build::{Gateway, build};
 use crate::app::local::Local;
 use crate::base::clock;
 use crate::call::{Endpoint, Fault};
@@ -99,7 +99,7 @@ impl Way {
         if Reader::of_notes() == Reader::Terminal {
             let mut tried = std::pin::pin!(tried);
             if clock::within(PATIENCE, tried.as_mut()).await.is_err() {
-                output::note(&format!("waiting for {}", pending(&local).join(", ")));
+                output::note(&format!("waiting for {}", pending(local.gateway()).join(", ")));
                 tried.await;
             }
         } else {
@@ -181,9 +181,9 @@ impl From<Level> for LogLevel {
 }
 
 /// The servers that were not tried yet.
-pub fn pending(local: &Local) -> Vec<String> {
-    let members = local.gateway().catalog.members().iter();
-    members.filter(|member| !member.state().tried).map(|member| member.upstream.name.to_string()).collect()
+pub fn pending(gateway: &Gateway) -> Vec<Arc<str>> {
+    let members = gateway.catalog.members().iter();
+    members.filter(|member| !member.state().tried).map(|member| member.upstream.name.clone()).collect()
 }
 
 /// What is in a whole response.
