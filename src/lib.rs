@@ -27,7 +27,7 @@
 //! | 11 | [`app`] |
 //! | 12 | [`cli`] |
 
-#![warn(missing_docs, unreachable_pub)]
+#![warn(missing_docs)]
 // Tests may read clocks, spawn, and unwrap.
 #![cfg_attr(
     not(test),
