@@ -20,6 +20,7 @@
 //! | 2 | [`mcp`] |
 //! | 3 | [`config`] |
 //! | 4 | [`call`] |
+//! | 5 | [`egress`] |
 //! | 6 | [`telemetry`] |
 //! | 9 | [`downstream`], [`gate`], [`relay`], [`upstream`] |
 //! | 10 | [`admin`] |
@@ -36,6 +37,8 @@ pub mod mcp;
 pub mod config;
 
 pub mod call;
+
+pub mod egress;
 
 pub mod telemetry;
 

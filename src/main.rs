@@ -1,3 +1,15 @@
 //! The `portcullis` program: picks the allocator, hands the arguments on, turns the outcome into an exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+use portcullis::cli;
+
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // It fails only if there is one already, which nothing before this line could have installed.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    cli::run(std::env::args_os()).code().into()
+}

@@ -8,7 +8,7 @@ const MIB: usize = 1024 * KIB;
 // Messages (RPC-24, F-035)
 
 /// Bytes of one message, the same on every path and in both directions: large enough for images and long lists.
-pub const MESSAGE_BYTES: usize = 32 * MIB;
+pub const MESSAGE_BYTES: usize = 16 * MIB;
 /// Largest message size that may be configured, in bytes; positions inside a message are kept as 32-bit numbers.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * MIB;
 /// Levels of nesting in a message: beyond what servers send, far below what would hurt a reader's stack.
@@ -23,7 +23,7 @@ pub const REQUEST_ID_BYTES: usize = KIB;
 // HTTP
 
 /// Bytes of all header lines of a request or an answer.
-pub const HEADER_BYTES: usize = 64 * KIB;
+pub const HEADER_BYTES: usize = 32 * KIB;
 /// Number of header lines of a request or an answer.
 pub const HEADER_LINES: usize = 100;
 /// Factor by which a compressed answer may grow: real JSON stays below, bombs do not.

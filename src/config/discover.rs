@@ -57,15 +57,17 @@ fn folder(environment: &Environment) -> Option<PathBuf> {
 pub(super) fn check_permissions(path: &Path) -> Result<(), Problem> {
     #[cfg(unix)]
     {
-        use std::os::unix::fs::PermissionsExt;
+        use std::os::unix::fs::MetadataExt;
 
-        /// Write permission of group and others.
-        const OTHERS_WRITE: u32 = 0o022;
-        let mode = std::fs::metadata(path)
-            .ok()
-            .filter(std::fs::Metadata::is_file)
-            .map_or(0, |metadata| metadata.permissions().mode());
-        if mode & OTHERS_WRITE != 0 {
+        const GROUP_WRITE: u32 = 0o020;
+        const OTHERS_WRITE: u32 = 0o002;
+        let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+        // Many systems give each user a group of the same number and make files writable for it.
+        let exposed = |file: &std::fs::Metadata| {
+            let shared = file.uid() != file.gid() && file.mode() & GROUP_WRITE != 0;
+            shared || file.mode() & OTHERS_WRITE != 0
+        };
+        if file.as_ref().is_some_and(exposed) {
             let shown = path.display().to_string();
             let message = "others than the owner can write this file, and so start programs in your name";
             let mend = format!("chmod go-w {shown:?}");
@@ -121,7 +123,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         std::fs::write(&path, "{}").unwrap();
-        for (mode, accepted) in [(0o600, true), (0o644, true), (0o664, false), (0o646, false)] {
+        let owner = std::fs::metadata(&path).unwrap();
+        let private = std::os::unix::fs::MetadataExt::uid(&owner) == std::os::unix::fs::MetadataExt::gid(&owner);
+        for (mode, accepted) in [(0o600, true), (0o644, true), (0o664, private), (0o646, false)] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let checked = check_permissions(&path);
             assert_eq!(checked.is_ok(), accepted, "{mode:o}");

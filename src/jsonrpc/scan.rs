@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
+use crate::base::caps;
+
 /// How deep arrays and objects may nest in a message that we look into.
-///
-/// Four words of bits; real tool arguments stay below twenty.
-pub const MAX_DEPTH: usize = 256;
+pub const MAX_DEPTH: usize = caps::NESTING_DEPTH;
 
 /// A stretch of the text, in bytes.
 pub type Span = Range<usize>;
@@ -135,7 +135,7 @@ fn skip_scalar(text: &[u8], at: usize) -> Result<usize, ScanError> {
 /// Which containers are open: one bit each, set for an object.
 #[derive(Default)]
 struct Open {
-    bits: [u64; MAX_DEPTH / 64],
+    bits: [u64; MAX_DEPTH.div_ceil(64)],
     depth: usize,
 }
 

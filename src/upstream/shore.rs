@@ -106,15 +106,15 @@ impl ServerShore {
         }
         let (peers, idle) = (Arc::downgrade(&self.peers), self.idle);
         let pause = (idle / 4).clamp(SWEEP.0, SWEEP.1);
-        self.ending
-            .spawn("upstream sweep", async move {
-                loop {
-                    clock::sleep(pause).await;
-                    let Some(peers) = peers.upgrade() else { return };
-                    peers.iter().for_each(|peer| peer.sweep(idle));
-                }
-            })
-            .detach();
+        // Not one of those that are ending: it ends when the peers are gone.
+        tasks::spawn("upstream sweep", async move {
+            loop {
+                clock::sleep(pause).await;
+                let Some(peers) = peers.upgrade() else { return };
+                peers.iter().for_each(|peer| peer.sweep(idle));
+            }
+        })
+        .detach();
     }
 }
 

@@ -31,7 +31,7 @@ impl Default for Sessions {
         Self {
             idle: Duration::from_secs(30 * 60),
             max: 10_000,
-            per_principal: 1_000,
+            per_principal: 5_000,
             handshake: Duration::from_secs(60),
         }
     }

@@ -1,0 +1,183 @@
+//! Changes of lists: told to exactly those whose list has changed, once (F-052, F-053, TOOL-15, HTTP-19, R-22).
+
+use serde_json::json;
+
+use crate::kit::*;
+
+const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+
+/// F-052: who sees the upstream learns of it, with and without an open stream; others do not.
+#[tokio::test]
+async fn f_052_a_change_reaches_every_session_that_shows_it() {
+    let alpha = http_server().tool("one").start();
+    let gateway =
+        gateway().upstream("alpha", &alpha).upstream("beta", http_server().tool("echo")).start().await;
+    let (merged, own) = (gateway.client().await, gateway.client_of("alpha").await);
+    let (silent, other) = (gateway.client().await, gateway.client_of("beta").await);
+    for client in [&merged, &own, &silent, &other] {
+        client.tools().await;
+    }
+    let streams = (merged.listen().await, own.listen().await, other.listen().await);
+    alpha.wait_for_streams(1).await;
+    alpha.add_tool("two");
+    alpha.push(TOOLS_CHANGED, json!({}));
+    streams.0.wait_for(TOOLS_CHANGED, 1).await;
+    streams.1.wait_for(TOOLS_CHANGED, 1).await;
+    assert_eq!(merged.tool_names().await, ["alpha__one", "alpha__two", "beta__echo"]);
+    assert_eq!(own.tool_names().await, ["one", "two"]);
+    let late = silent.listen().await;
+    late.wait_for(TOOLS_CHANGED, 1).await;
+    pass(ms(700)).await;
+    assert_eq!(late.messages().len(), 1, "HTTP-19: a flag, not a queue");
+    assert_eq!(streams.2.messages().len(), 0, "beta's list is what it was");
+    merged.call("alpha__two", json!({})).await.result();
+}
+
+/// F-052: the same over a pipe, where a change comes in the middle of other things.
+#[tokio::test]
+async fn f_052_a_child_announces_its_changes_too() {
+    let alpha = stdio_server().call("grow", async |ask: Exchange| {
+        ask.peer.add_tool("grown");
+        ask.notify(TOOLS_CHANGED, json!({})).await;
+        Reply::text("ok")
+    });
+    let gateway = gateway().upstream("alpha", alpha).start().await;
+    let client = gateway.client().await;
+    assert_eq!(client.tool_names().await, ["alpha__grow"]);
+    let stream = client.listen().await;
+    let outcome = client.call("alpha__grow", json!({})).await;
+    assert!(outcome.heard(TOOLS_CHANGED).is_empty(), "HTTP-19: a change is no part of a call");
+    stream.wait_for(TOOLS_CHANGED, 1).await;
+    assert_eq!(client.tool_names().await, ["alpha__grow", "alpha__grown"]);
+}
+
+/// F-052 PROM-01, RES-11: each kind has its own announcement.
+#[tokio::test]
+async fn f_052_prompts_and_resources_are_announced_as_what_they_are() {
+    let alpha = http_server()
+        .tool("t")
+        .capabilities(json!({
+            "tools": {"listChanged": true}, "prompts": {"listChanged": true}, "resources": {"listChanged": true},
+        }))
+        .on("prompts/list", async |ask: Exchange| {
+            let count = 1 + usize::from(!ask.peer.notes().is_empty());
+            let prompts = [json!({"name": "p0"}), json!({"name": "p1"})];
+            json!({"prompts": prompts[..count]})
+        })
+        .on("resources/list", async |ask: Exchange| {
+            let count = 1 + usize::from(ask.peer.notes().len() > 1);
+            let resources = [json!({"uri": "a://0", "name": "r"}), json!({"uri": "a://1", "name": "r"})];
+            json!({"resources": resources[..count]})
+        })
+        .start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client().await;
+    assert_eq!(client.list("prompts/list", "prompts").await.len(), 1);
+    let stream = client.listen().await;
+    alpha.wait_for_streams(1).await;
+    for (count, kind) in [(1, "prompts"), (2, "resources")] {
+        alpha.note("changed");
+        let method = format!("notifications/{kind}/list_changed");
+        alpha.push(&method, json!({}));
+        stream.wait_for(&method, 1).await;
+        assert_eq!(client.list(&format!("{kind}/list"), kind).await.len(), 2);
+        assert_eq!(stream.messages().len(), count, "{:?}", stream.messages());
+    }
+}
+
+/// F-053: a flood that means nothing is read seldom and told never; a change among it is told once.
+#[tokio::test]
+async fn f_053_a_flood_of_announcements_is_told_once() {
+    let (alpha, beta) = (http_server().tool("one").start(), http_server().tool("echo").start());
+    let gateway = gateway().upstream("alpha", &alpha).upstream("beta", &beta).start().await;
+    let client = gateway.client().await;
+    client.tools().await;
+    let stream = client.listen().await;
+    alpha.wait_for_streams(1).await;
+    let before = (alpha.seen("tools/list").len(), beta.seen("tools/list").len());
+    for n in 0..500 {
+        alpha.push(TOOLS_CHANGED, json!({}));
+        if n % 100 == 0 {
+            pass(ms(100)).await;
+        }
+    }
+    alpha.until("the list is read again", || (alpha.seen("tools/list").len() > before.0).then_some(())).await;
+    pass(ms(800)).await;
+    assert!(stream.messages().is_empty(), "nothing has changed");
+    alpha.add_tool("two");
+    alpha.push(TOOLS_CHANGED, json!({}));
+    stream.wait_for(TOOLS_CHANGED, 1).await;
+    pass(ms(700)).await;
+    assert_eq!(stream.heard(TOOLS_CHANGED).len(), 1);
+    let reads = alpha.seen("tools/list").len() - before.0;
+    assert!(reads <= 12, "{reads} reads of the sender's list");
+    assert_eq!(beta.seen("tools/list").len(), before.1, "only the sender is asked");
+}
+
+/// R-22 TOOL-01: who does not announce changes is asked from time to time.
+#[tokio::test]
+async fn r_22_lists_that_are_not_announced_are_refreshed() {
+    let alpha = http_server().capabilities(json!({"tools": {}})).tool("one").start();
+    let gateway =
+        gateway().upstream("alpha", &alpha).with(json!({"catalog": {"refresh": "400ms"}})).start().await;
+    let client = gateway.client().await;
+    assert_eq!(client.tool_names().await, ["alpha__one"]);
+    let stream = client.listen().await;
+    alpha.add_tool("two");
+    stream.wait_for(TOOLS_CHANGED, 1).await;
+    assert_eq!(client.tool_names().await, ["alpha__one", "alpha__two"]);
+}
+
+/// R-22: an upstream that no longer knows a tool has a new list.
+#[tokio::test]
+async fn r_22_an_unknown_tool_error_refreshes_the_list() {
+    let alpha = http_server().capabilities(json!({"tools": {}})).tool("one").tool("two").start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client().await;
+    assert_eq!(client.tool_names().await.len(), 2);
+    let stream = client.listen().await;
+    alpha.remove_tool("two");
+    assert_eq!(client.call("alpha__two", json!({})).await.code(), -32602);
+    stream.wait_for(TOOLS_CHANGED, 1).await;
+    assert_eq!(client.tool_names().await, ["alpha__one"]);
+}
+
+/// D8 TOOL-15: lists are served from memory, whatever the upstreams do, and cost them nothing.
+#[tokio::test]
+async fn d8_lists_are_served_from_memory() {
+    let alpha = http_server().tool("one").start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client().await;
+    let first = client.list_texts("tools/list", "tools").await;
+    let before = alpha.seen("tools/list").len();
+    for _ in 0..50 {
+        assert_eq!(client.list_texts("tools/list", "tools").await, first);
+    }
+    let mut others = Vec::new();
+    for _ in 0..10 {
+        others.push(gateway.client().await);
+    }
+    futures_util::future::join_all(others.iter().map(Client::tools)).await;
+    assert_eq!(alpha.seen("tools/list").len(), before, "F-089");
+    alpha.stop().await;
+    assert_eq!(client.list_texts("tools/list", "tools").await, first, "F-022: the last list is kept");
+}
+
+/// LIFE-08: nothing is told before the session is ready.
+#[tokio::test]
+async fn life_08_a_change_waits_for_initialized() {
+    let alpha = http_server().tool("one").start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    gateway.client().await.tools().await;
+    let mut client = gateway.visitor();
+    client.initialize().await.result();
+    alpha.wait_for_streams(1).await;
+    let stream = client.listen().await;
+    alpha.add_tool("two");
+    alpha.push(TOOLS_CHANGED, json!({}));
+    gateway.client().await.tools_until("the change is known", |names| names.len() == 2).await;
+    pass(ms(500)).await;
+    assert!(stream.messages().is_empty());
+    client.notify("notifications/initialized", json!({})).await;
+    stream.wait_for(TOOLS_CHANGED, 1).await;
+}

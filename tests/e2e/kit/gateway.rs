@@ -1,0 +1,344 @@
+//! The gateway under test: the real program, its configuration, its log, its end.
+//!
+//! *On drop.* The gateway is killed; in a failing test its log is printed.
+
+use std::any::Any;
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+
+use super::client::Client;
+use super::deadline::{Bell, SOON, secs, soon, within};
+use super::http_server::{Http, HttpServer};
+use super::letter::Letter;
+use super::metrics::Metrics;
+use super::process;
+use super::script::Server;
+use super::stdio_server::{Pipe, StdioServer};
+
+/// An entry of a configuration, and the server behind it where the gateway's test owns that.
+pub struct Entry {
+    json: Value,
+    keeps: Option<Box<dyn Any + Send>>,
+}
+
+impl Entry {
+    /// Adds members under `portcullis`.
+    pub fn with(mut self, ours: Value) -> Self {
+        merge(&mut self.json["portcullis"], ours);
+        self
+    }
+
+    /// Adds members beside the ordinary ones.
+    pub fn and(mut self, theirs: Value) -> Self {
+        merge(&mut self.json, theirs);
+        self
+    }
+}
+
+impl From<Value> for Entry {
+    fn from(json: Value) -> Self {
+        Entry { json, keeps: None }
+    }
+}
+
+impl From<&HttpServer> for Entry {
+    fn from(server: &HttpServer) -> Self {
+        server.entry().into()
+    }
+}
+
+impl From<&StdioServer> for Entry {
+    fn from(server: &StdioServer) -> Self {
+        server.entry().into()
+    }
+}
+
+impl From<Server<Http>> for Entry {
+    fn from(server: Server<Http>) -> Self {
+        let server = server.start();
+        Entry { json: server.entry(), keeps: Some(Box::new(server)) }
+    }
+}
+
+impl From<Server<Pipe>> for Entry {
+    fn from(server: Server<Pipe>) -> Self {
+        let server = server.start();
+        Entry { json: server.entry(), keeps: Some(Box::new(server)) }
+    }
+}
+
+/// Objects are merged, everything else is replaced.
+fn merge(into: &mut Value, more: Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (name, value) in more {
+                merge(into.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (into, more) => *into = more,
+    }
+}
+
+/// A gateway about to be started.
+pub struct Plan {
+    document: Value,
+    environment: Vec<(String, String)>,
+    keeps: Vec<Box<dyn Any + Send>>,
+}
+
+/// Begins a gateway: `gateway().upstream("alpha", http_server().tool("echo")).start().await`.
+pub fn gateway() -> Plan {
+    let document = json!({
+        "mcpServers": {},
+        "portcullis": {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}},
+    });
+    Plan { document, environment: Vec::new(), keeps: Vec::new() }
+}
+
+impl Plan {
+    pub fn upstream(mut self, name: &str, entry: impl Into<Entry>) -> Self {
+        let entry = entry.into();
+        self.document["mcpServers"][name] = entry.json;
+        self.keeps.extend(entry.keeps);
+        self
+    }
+
+    /// Adds settings under the top-level `portcullis`.
+    pub fn with(mut self, ours: Value) -> Self {
+        merge(&mut self.document["portcullis"], ours);
+        self
+    }
+
+    /// A variable of the gateway's own environment.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts it and waits until both its ports are open.
+    pub async fn start(self) -> Gateway {
+        let mut gateway = self.spawn().await;
+        let (log, bell) = (Arc::clone(&gateway.log), gateway.bell.clone());
+        let open = || {
+            let log = log.lock().unwrap();
+            Some((log.address_of("clients")?, log.address_of("operator")?))
+        };
+        tokio::select! {
+            (clients, operator) = bell.until(SOON, "the gateway listens", open) => {
+                gateway.clients = clients;
+                gateway.operator = operator;
+            }
+            status = gateway.child.wait() => panic!("the gateway ended while starting: {status:?}"),
+        }
+        gateway
+    }
+
+    /// Starts it where it is to refuse, and waits for its end.
+    pub async fn refused(self) -> (ExitStatus, String) {
+        let mut gateway = self.spawn().await;
+        let status = soon("the gateway refuses to start", gateway.child.wait()).await.unwrap();
+        (status, gateway.log())
+    }
+
+    async fn spawn(self) -> Gateway {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("portcullis.json");
+        std::fs::write(&file, serde_json::to_vec_pretty(&self.document).unwrap()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+        command.args(["serve", "-c"]).arg(&file).current_dir(folder.path());
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.path());
+        command.envs(self.environment).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own, so that a Ctrl-C at the terminal does not reach it twice.
+        let mut child = command.process_group(0).kill_on_drop(true).spawn().unwrap();
+        let (log, bell) = (Arc::new(Mutex::new(Log::default())), Bell::new());
+        tokio::spawn(read(child.stderr.take().unwrap(), Arc::clone(&log), bell.clone()));
+        tokio::spawn(read(child.stdout.take().unwrap(), Arc::clone(&log), bell.clone()));
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let pid = child.id().unwrap();
+        Gateway {
+            child,
+            pid,
+            clients: nowhere,
+            operator: nowhere,
+            log,
+            bell,
+            file,
+            _folder: folder,
+            _keeps: self.keeps,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Log {
+    lines: Vec<String>,
+}
+
+impl Log {
+    /// The address of the listener of this shore, once it was logged.
+    fn address_of(&self, shore: &str) -> Option<SocketAddr> {
+        let lines = self.lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut open = lines.filter(|line| {
+            field(line, "message") == Some("listening") && field(line, "shore") == Some(shore)
+        });
+        field(&open.next()?, "address")?.parse().ok()
+    }
+}
+
+/// A field of a log line, wherever the format puts it.
+fn field<'a>(line: &'a Value, name: &str) -> Option<&'a str> {
+    line[name].as_str().or_else(|| line["fields"][name].as_str())
+}
+
+async fn read(from: impl AsyncRead + Unpin, log: Arc<Mutex<Log>>, bell: Bell) {
+    let mut lines = BufReader::new(from).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        log.lock().unwrap().lines.push(line);
+        bell.ring();
+    }
+}
+
+/// A gateway that runs.
+pub struct Gateway {
+    child: Child,
+    pid: u32,
+    clients: SocketAddr,
+    operator: SocketAddr,
+    log: Arc<Mutex<Log>>,
+    bell: Bell,
+    file: PathBuf,
+    _folder: TempDir,
+    _keeps: Vec<Box<dyn Any + Send>>,
+}
+
+impl Gateway {
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.clients
+    }
+
+    /// Its configuration file.
+    pub fn file(&self) -> &PathBuf {
+        &self.file
+    }
+
+    /// A client of the merged endpoint that has said nothing yet.
+    pub fn visitor(&self) -> Client {
+        Client::new(self.clients, "/mcp")
+    }
+
+    /// A client of one upstream's own endpoint that has said nothing yet.
+    pub fn visitor_of(&self, upstream: &str) -> Client {
+        Client::new(self.clients, &format!("/mcp/{upstream}"))
+    }
+
+    /// A client of the merged endpoint with a session.
+    pub async fn client(&self) -> Client {
+        self.visitor().connect().await
+    }
+
+    /// A client of one upstream's own endpoint with a session.
+    pub async fn client_of(&self, upstream: &str) -> Client {
+        self.visitor_of(upstream).connect().await
+    }
+
+    /// A bare connection to the clients' port.
+    pub async fn socket(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.clients).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream
+    }
+
+    // The operator's port.
+
+    /// GET on the operator's port; gives status and body.
+    pub async fn operator(&self, path: &str) -> (u16, String) {
+        let mut answer = Letter::new(self.operator, "GET", path).send().await;
+        (answer.status, answer.text().await)
+    }
+
+    pub async fn metrics(&self) -> Metrics {
+        let (status, page) = self.operator("/metrics").await;
+        assert_eq!(status, 200, "/metrics");
+        Metrics::read(&page)
+    }
+
+    /// Waits until the metrics are as wanted.
+    pub async fn metrics_until(&self, what: &str, mut wanted: impl FnMut(&Metrics) -> bool) -> Metrics {
+        soon(what, async {
+            let mut turn = tokio::time::interval(Duration::from_millis(50));
+            loop {
+                turn.tick().await;
+                let metrics = self.metrics().await;
+                if wanted(&metrics) {
+                    return metrics;
+                }
+            }
+        })
+        .await
+    }
+
+    // Its log.
+
+    /// All it wrote so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().lines.join("\n")
+    }
+
+    pub fn log_lines(&self) -> Vec<String> {
+        self.log.lock().unwrap().lines.clone()
+    }
+
+    /// Waits until a line of the log is as wanted.
+    pub async fn logged(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let found = || self.log.lock().unwrap().lines.iter().find(|line| wanted(line)).cloned();
+        self.bell.until(SOON, what, found).await
+    }
+
+    // Its end.
+
+    pub fn signal(&self, signal: Signal) {
+        process::signal(self.pid, signal);
+    }
+
+    /// Waits for its end.
+    pub async fn exit(&mut self, limit: Duration) -> ExitStatus {
+        within(limit, "the end of the gateway", self.child.wait()).await.unwrap()
+    }
+
+    /// Asks it to end and waits until it has.
+    pub async fn terminate(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.exit(secs(20)).await
+    }
+
+    /// Kills it and waits until it is gone.
+    pub async fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        let status = self.exit(SOON).await;
+        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- the gateway's log\n{}\n---", self.log());
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The server shore against scripted servers on real sockets.
+
+mod http;
+mod rig;
