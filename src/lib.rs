@@ -27,11 +27,18 @@
 //! | 11 | [`app`] |
 //! | 12 | [`cli`] |
 
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::allow_attributes_without_reason, clippy::unused_async)]
+#![deny(unsafe_code)]
 // Tests may read clocks, spawn, and unwrap.
 #![cfg_attr(
     not(test),
-    warn(clippy::disallowed_methods, clippy::disallowed_macros, clippy::unwrap_used, clippy::panic)
+    warn(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::large_futures,
+        clippy::panic,
+        clippy::unwrap_used
+    )
 )]
 
 pub mod base;

@@ -52,12 +52,12 @@ struct Only {
 const ONLY: &[Only] = &[
     Only {
         what: "a metric macro",
-        is: |path| path.is_macro && path.ends_with(&["counter", "gauge", "histogram"]),
+        is: |path| path.is_macro() && path.ends_with(&["counter", "gauge", "histogram"]),
         places: &["telemetry/"],
     },
     Only {
         what: "a log macro",
-        is: |path| path.is_macro && path.ends_with(&["error", "warn", "info", "debug", "trace", "event"]),
+        is: |path| path.is_macro() && path.ends_with(&["error", "warn", "info", "debug", "trace", "event"]),
         places: &["telemetry/"],
     },
     Only {
@@ -171,7 +171,7 @@ fn supers(source: &Source) -> Vec<String> {
 
 fn globs(source: &Source) -> Vec<String> {
     let own = |path: &&Use| {
-        path.is_glob && !path.in_tests && matches!(path.segments[0].as_str(), "crate" | "super" | "self")
+        path.is_glob() && !path.in_tests && matches!(path.segments[0].as_str(), "crate" | "super" | "self")
     };
     source.uses.iter().filter(own).map(|path| format!("{}: `{}::*`", source.path, path.text())).collect()
 }
@@ -201,7 +201,7 @@ fn trees(source: &Source) -> Vec<String> {
     let is_tree = |path: &&Use| {
         !path.in_tests
             && (path.has_pair("serde_json", &["Value", "Map", "json"])
-                || path.is_macro && path.ends_with(&["json"]))
+                || path.is_macro() && path.ends_with(&["json"]))
     };
     let offences = source.uses.iter().filter(is_tree);
     offences.map(|path| format!("{}: `{}` builds a tree of a message", source.path, path.text())).collect()

@@ -85,8 +85,8 @@ where
     let stop = CancellationToken::new();
     let threads = spread_out(spread, clients, &gateway, &stop)?;
     home.block_on(async {
-        let operator = operator.swap_remove(0);
-        live(&gateway, telemetry, threads.left_over, operator, after, &stop).await
+        let sockets = Sockets { clients: threads.left_over, operator: operator.swap_remove(0) };
+        live(&gateway, telemetry, sockets, after, &stop).await
     })?;
     for thread in threads.running {
         // A worker that panicked has been logged; there is nothing left to save.
@@ -135,17 +135,23 @@ fn spread_out(
     Ok(Threads { running, left_over: sockets })
 }
 
+/// The sockets that the home run time serves.
+struct Sockets {
+    clients: Vec<std::net::TcpListener>,
+    operator: std::net::TcpListener,
+}
+
 /// Everything that runs on the home run time, until the drain is done.
 async fn live(
     gateway: &Gateway,
     telemetry: &Telemetry,
-    sockets: Vec<std::net::TcpListener>,
-    operator: std::net::TcpListener,
+    sockets: Sockets,
     after: impl Future<Output = ()> + Send + 'static,
     stop: &CancellationToken,
 ) -> io::Result<()> {
+    let Sockets { clients, operator } = sockets;
     let work = tasks::Group::new();
-    for socket in sockets {
+    for socket in clients {
         let served = listen::run(gateway.shore.clone(), socket, stop.clone());
         work.spawn("listening", async move { drop(served.await) }).detach();
     }

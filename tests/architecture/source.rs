@@ -19,15 +19,33 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Use {
     pub segments: Vec<String>,
-    pub is_macro: bool,
-    pub is_glob: bool,
+    pub kind: Kind,
     /// Inside of something under `#[cfg(test)]`.
     pub in_tests: bool,
     /// Modules in braces around it.
     pub inline_depth: usize,
 }
 
+/// What follows the last segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `!`: it names a macro.
+    Macro,
+    /// `::*`: it imports everything.
+    Glob,
+    /// Anything else.
+    Plain,
+}
+
 impl Use {
+    pub fn is_macro(&self) -> bool {
+        self.kind == Kind::Macro
+    }
+
+    pub fn is_glob(&self) -> bool {
+        self.kind == Kind::Glob
+    }
+
     pub fn has_word(&self, word: &str) -> bool {
         self.segments.iter().any(|segment| segment == word)
     }
@@ -160,14 +178,14 @@ impl<'a> Reader<'a> {
             at += 1;
             if !self.is_separator(at) {
                 let is_macro = self.mark(at) == Some('!') && self.mark(at + 1) != Some('=');
-                self.push(segments, is_macro, false);
+                self.push(segments, if is_macro { Kind::Macro } else { Kind::Plain });
                 return at;
             }
             at += 2;
         }
         match self.mark(at) {
             Some('*') => {
-                self.push(segments, false, true);
+                self.push(segments, Kind::Glob);
                 at + 1
             }
             Some('{') => {
@@ -185,15 +203,15 @@ impl<'a> Reader<'a> {
             }
             // Generic arguments, or the end.
             _ => {
-                self.push(segments, false, false);
+                self.push(segments, Kind::Plain);
                 at
             }
         }
     }
 
-    fn push(&mut self, segments: Vec<String>, is_macro: bool, is_glob: bool) {
+    fn push(&mut self, segments: Vec<String>, kind: Kind) {
         let (in_tests, inline_depth) = (self.in_tests, self.inline_depth);
-        self.uses.push(Use { segments, is_macro, is_glob, in_tests, inline_depth });
+        self.uses.push(Use { segments, kind, in_tests, inline_depth });
     }
 
     fn word(&self, at: usize) -> Option<&'a str> {
