@@ -120,7 +120,6 @@ impl Report {
     }
 
     /// Counts a connection until the guard is dropped.
-    #[must_use]
     pub fn connection(&self) -> Held {
         self.meter.connection()
     }

@@ -16,7 +16,7 @@ use crate::upstream::http::session::HttpConnection;
 /// *On drop* before its end: the connection is closed.
 pub(super) struct Large {
     parts: std::vec::IntoIter<Bytes>,
-    content: Option<Content>,
+    content: Option<Box<Content>>,
     room: usize,
     safe: bool,
     deadline: Deadline,
@@ -26,7 +26,7 @@ pub(super) struct Large {
 impl Large {
     pub(super) fn new(
         parts: Vec<Bytes>,
-        content: Content,
+        content: Box<Content>,
         connection: &Arc<HttpConnection>,
         round: &Round<'_>,
     ) -> Self {

@@ -62,7 +62,7 @@ pub(super) enum Got {
     /// The answer.
     Message(Message),
     /// The beginning of a large answer, and the rest as it comes.
-    Large(Vec<Bytes>, Content),
+    Large(Vec<Bytes>, Box<Content>),
     /// The session is gone; the request was not executed.
     SessionGone,
 }
@@ -190,14 +190,14 @@ impl HttpConnection {
         }
         let (mut parts, mut total) = (Vec::new(), 0);
         if content.declared().is_some_and(|length| length > round.collect as u64) {
-            return Ok(Got::Large(parts, content));
+            return Ok(Got::Large(parts, Box::new(content)));
         }
         while let Some(chunk) = round.deadline.next(content.next()).await? {
             let chunk = chunk.map_err(|error| self.cut(&error, round.safe))?;
             total += chunk.len();
             parts.push(chunk);
             if total > round.collect {
-                return Ok(Got::Large(parts, content));
+                return Ok(Got::Large(parts, Box::new(content)));
             }
         }
         let text = match parts.len() {
@@ -252,7 +252,7 @@ impl HttpConnection {
                 }
                 round.deadline.next(clock::sleep(backoff::stretched(pause))).await?;
                 match self.resume(last_id, round).await? {
-                    Resumed::Stream(content) => break Events::new(content, self.way.max_message),
+                    Resumed::Stream(content) => break Events::new(*content, self.way.max_message),
                     Resumed::NotNow => {}
                     Resumed::Never => return Err(self.lost(round.safe)),
                 }
@@ -342,7 +342,7 @@ impl HttpConnection {
         let send = self.way.endpoint.send(Method::GET, &headers, Bytes::new(), &sent);
         Ok(match round.deadline.next(send).await? {
             Ok(received) if received.status.is_success() && kind(&received.headers) == Some(Form::Events) => {
-                Resumed::Stream(received.content)
+                Resumed::Stream(Box::new(received.content))
             }
             Ok(received) if received.status.is_server_error() => Resumed::NotNow,
             Ok(_) => Resumed::Never,
@@ -360,7 +360,7 @@ impl HttpConnection {
 }
 
 enum Resumed {
-    Stream(Content),
+    Stream(Box<Content>),
     NotNow,
     Never,
 }

@@ -148,6 +148,10 @@ impl HttpConnection {
         if live.number != seen {
             return Ok(live);
         }
+        // Its session was ended by us; a new one here would belong to nobody.
+        if self.is_closed() {
+            return Err(Failure::plain(self.way.blame.unsent("its connection is closed")));
+        }
         let this = Arc::clone(self);
         let attempt = self.renewing.join("upstream renewal", move || async move {
             let live = this.live();

@@ -29,7 +29,7 @@ const STEADY: Duration = Duration::from_secs(30);
 
 /// What an attempt has brought.
 enum Opened {
-    Stream(Content),
+    Stream(Box<Content>),
     /// The session is gone.
     Gone,
     /// Try again later.
@@ -67,7 +67,7 @@ impl Listener {
                 Opened::Stream(content) => {
                     self.began();
                     let since = clock::now();
-                    let renewed = self.read(content).await;
+                    let renewed = self.read(*content).await;
                     if clock::now().saturating_duration_since(since) >= STEADY {
                         self.backoff.reset();
                     }
@@ -106,7 +106,7 @@ impl Listener {
         let sent = AtomicBool::new(false);
         match self.connection.way.endpoint.send(Method::GET, &headers, Bytes::new(), &sent).await {
             Ok(received) if received.status.is_success() => match kind(&received.headers) {
-                Some(Form::Events) => Opened::Stream(received.content),
+                Some(Form::Events) => Opened::Stream(Box::new(received.content)),
                 _ => Opened::Absent,
             },
             Ok(received) => {
