@@ -205,6 +205,7 @@ mod tests {
         let mark = Mark::new("c0ffee", 7).to_string();
         assert!(Mark::is_of_gateway(&mark, "c0ffee"));
         assert!(!Mark::is_of_gateway(&mark, "c0ffe"));
+        assert!(Mark::is_of_gateway("c0ffee.guardian", "c0ffee"));
         assert!(!Mark::is_of_gateway("", "c0ffee"));
     }
 }
