@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn without_keys_there_is_nothing_to_rotate() {
-        let config = config::parse(r#"{"mcpServers":{}}"#, Format::Json, "t", &Environment::default()).unwrap();
+        let config =
+            config::parse(r#"{"mcpServers":{}}"#, Format::Json, "t", &Environment::default()).unwrap();
         assert_eq!(turn_over(&config).unwrap_err().exit, Exit::Usage);
     }
 }

@@ -89,8 +89,11 @@ fn trouble(upstream: &Upstream, state: &State, reason: &str) -> Option<String> {
         None if state.snapshot.is_none() => format!("upstream `{}` has not answered yet", upstream.name),
         None => return None,
     };
-    if !reason.is_empty() && !text.contains(reason) {
-        text.push_str(&format!("\n{}", indent(&output::harmless(reason), "    ")));
+    let reason = output::harmless(reason);
+    if reason.contains(&text) {
+        text = reason.into_owned();
+    } else if !text.contains(&*reason) {
+        text.push_str(&format!("\n{}", indent(&reason, "    ")));
     }
     text.push_str(&format!("\n{}", indent(&mend(upstream), "    ")));
     Some(text)
@@ -173,7 +176,7 @@ fn line(member: &Member, reason: &str) -> String {
 
 /// The lines for a server that is not there.
 pub fn failed(trouble: &str) -> String {
-    format!("  failed    {}\n", indent(trouble, "            ").trim())
+    format!("  failed    {}\n", indent(trouble, "        ").trim())
 }
 
 /// The same lines, each a bit to the right.

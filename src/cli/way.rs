@@ -148,9 +148,10 @@ impl RpcError {
     }
 }
 
-/// The logging of commands that are over soon: a file that says otherwise speaks of the gateway.
+/// The logging of commands that are over soon. They say themselves what failed, and the level in the file is
+/// meant for the gateway.
 pub fn log_quietly(config: &mut Snapshot, level: Option<Level>) {
-    config.log.level = level.map_or(LogLevel::Warn, LogLevel::from);
+    config.log.level = level.map_or(LogLevel::Error, LogLevel::from);
 }
 
 /// How much is logged.

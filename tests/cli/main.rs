@@ -16,13 +16,15 @@ fn scripted() -> Value {
 #[test]
 fn check_shows_every_fault_with_its_place() {
     let home = Home::new();
-    let file = home.file("bad.json", "{\n  \"mcpServers\": {\n    \"a\": {\"comand\": \"x\"}\n  },\n  \"portcullis\": {\"listen\": 7}\n}");
+    let text =
+        "{\n  \"mcpServers\": {},\n  \"portcullis\": {\n    \"lisen\": \"x\",\n    \"runtime\": 7\n  }\n}";
+    let file = home.file("bad.json", text);
     let ran = home.run(&["check", file.to_str().unwrap()]);
-    assert_eq!(ran.code, 2, "{ran:?}");
-    for place in [":3:11: mcpServers.a.comand: ", ":5:29: portcullis.listen: "] {
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+    for place in [":4:5: portcullis.lisen: ", ":5:16: portcullis.runtime: "] {
         assert!(ran.err.contains(&format!("{}{place}", file.display())), "{place}: {}", ran.err);
     }
-    assert!(ran.err.contains("`command`"), "the nearest key: {}", ran.err);
+    assert!(ran.err.contains("`listen`"), "the nearest key: {}", ran.err);
 }
 
 ///
@@ -107,7 +109,10 @@ fn tools_shows_names_and_owners() {
     let tools = listed["tools"].as_array().unwrap();
     let find = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();
     let echo = find("a__echo");
-    assert_eq!([&echo["upstream"], &echo["original"], &echo["alias"]], [&json!("a"), &json!("echo"), &json!(false)]);
+    assert_eq!(
+        [&echo["upstream"], &echo["original"], &echo["alias"]],
+        [&json!("a"), &json!("echo"), &json!(false)]
+    );
     assert_eq!(echo["definition"]["inputSchema"]["type"], "object");
     assert_eq!(find("echo")["upstream"], "b");
 
@@ -247,7 +252,8 @@ fn health_ends_with_0_or_1() {
     for flags in [&[][..], &["--ready"]] {
         // Ready comes with the first answer of the server, at the latest with the end of the start budget.
         let asked = || home.run(&[&["health", "--url", &gateway.operator], flags].concat());
-        let ran = std::iter::repeat_with(asked).find(|ran| ran.code == 0 || !ran.err.contains("503")).unwrap();
+        let ran =
+            std::iter::repeat_with(asked).find(|ran| ran.code == 0 || !ran.err.contains("503")).unwrap();
         assert_eq!(ran.code, 0, "{ran:?}");
     }
     let url = gateway.operator.clone();
