@@ -84,6 +84,8 @@ pub enum Fact<'a> {
         pause: Duration,
         /// The crash-loop breaker is open: the upstream counts as failed and is retried rarely (F-027).
         broken: bool,
+        /// Why it failed, without secrets.
+        error: &'a str,
     },
     /// The guardian process ended or does not answer.
     GuardianLost {

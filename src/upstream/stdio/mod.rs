@@ -24,6 +24,7 @@ pub mod reaper;
 pub mod resolve;
 pub mod slots;
 pub mod spawn;
+pub mod stated;
 pub mod stderr;
 mod streams;
 pub mod supervise;

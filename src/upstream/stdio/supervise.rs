@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::fact::{Fact, Sink};
 use crate::base::backoff::{Backoff, stretched};
-use crate::base::{caps, clock};
+use crate::base::{caps, clock, ids};
 
 /// How patient to be with an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -269,11 +269,12 @@ impl Start {
         }
     }
 
-    /// The child could not be started, ended too early, or did not answer in time. `draw` is a random number.
-    pub fn failed(mut self, draw: u32) {
+    /// The child could not be started, ended too early, or did not answer in time.
+    pub fn failed(mut self, error: &str) {
         if let Some(shared) = self.shared.take() {
             let (pause, failures) = {
                 let mut supervision = shared.lock();
+                let draw = u32::from_ne_bytes(ids::random_bytes());
                 (supervision.failed(clock::now(), draw), supervision.failures())
             };
             shared.changed.notify_waiters();
@@ -282,6 +283,7 @@ impl Start {
                 failures,
                 pause: pause.length,
                 broken: pause.broken,
+                error,
             });
         }
     }

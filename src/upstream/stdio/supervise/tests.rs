@@ -144,12 +144,12 @@ async fn r_14_a_failed_start_is_shared() {
         crate::base::tasks::spawn("other", async move { starts.enter().await.map(drop) })
     };
     tokio::task::yield_now().await;
-    first.failed(DRAW);
+    first.failed("exit code 3");
     let held = other.await.unwrap().unwrap_err();
     assert_eq!((held.failures, held.broken), (1, false));
     clock::sleep_until(held.until).await;
     drop(starts.enter().await.unwrap());
     drop(starts.enter().await.unwrap());
     assert_eq!(starts.failures(), 1);
-    assert!(told.lock().unwrap()[0].contains("StartFailed"));
+    assert!(told.lock().unwrap()[0].contains("exit code 3"));
 }
