@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 use super::client::Client;
-use super::deadline::{Bell, SOON, secs, soon, within};
+use super::deadline::{Bell, SOON, ms, pass, secs, soon, within};
 use super::http_server::{Http, HttpServer};
 use super::letter::Letter;
 use super::metrics::Metrics;
@@ -97,6 +97,12 @@ pub struct Plan {
     keeps: Vec<Box<dyn Any + Send>>,
 }
 
+/// What the first tries of upstreams may take before the gateway is ready without them, and some more.
+const START: Duration = secs(6);
+
+/// How often the operator's port is asked.
+const GLANCE: Duration = ms(20);
+
 /// Begins a gateway: `gateway().upstream("alpha", http_server().tool("echo")).start().await`.
 pub fn gateway() -> Plan {
     let document = json!({
@@ -126,8 +132,21 @@ impl Plan {
         self
     }
 
-    /// Starts it and waits until both its ports are open.
+    /// Starts it and waits until it says that it is ready, as whoever sends it traffic would; one
+    /// that is not ready after all its waiting is handed over all the same.
     pub async fn start(self) -> Gateway {
+        let gateway = self.start_at_once().await;
+        let ready = async {
+            while gateway.operator("/readyz").await.0 != 200 {
+                pass(GLANCE).await;
+            }
+        };
+        let _still_not = tokio::time::timeout(START, ready).await;
+        gateway
+    }
+
+    /// Starts it and waits only until both its ports are open: for tests of the start itself.
+    pub async fn start_at_once(self) -> Gateway {
         let mut gateway = self.spawn().await;
         let (log, bell) = (Arc::clone(&gateway.log), gateway.bell.clone());
         let open = || {
@@ -280,17 +299,16 @@ impl Gateway {
 
     /// Waits until the metrics are as wanted.
     pub async fn metrics_until(&self, what: &str, mut wanted: impl FnMut(&Metrics) -> bool) -> Metrics {
-        soon(what, async {
-            let mut turn = tokio::time::interval(Duration::from_millis(50));
-            loop {
-                turn.tick().await;
-                let metrics = self.metrics().await;
-                if wanted(&metrics) {
-                    return metrics;
-                }
+        let mut metrics = self.metrics().await;
+        let waiting = async {
+            while !wanted(&metrics) {
+                pass(GLANCE).await;
+                metrics = self.metrics().await;
             }
-        })
-        .await
+        };
+        let found = tokio::time::timeout(SOON, waiting).await.is_ok();
+        assert!(found, "not within {SOON:?}: {what}, but\n{metrics}");
+        metrics
     }
 
     // Its log.
