@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::call::Handshake;
 use crate::jsonrpc::Object;
 use crate::telemetry::events::upstream::{
-    HandshakeDone, HandshakeFailed, LateAnswer, RefusedByUpstream, Retried, SessionRenewed,
+    ChildRestarting, HandshakeDone, HandshakeFailed, LateAnswer, RefusedByUpstream, Retried, SessionRenewed,
 };
 use crate::telemetry::events::wire::{MessageDropped, Push, PushChannel, Redirected};
 use crate::telemetry::meters::{Held, UpstreamMeter};
@@ -77,6 +77,11 @@ impl Report {
     /// A session was begun anew (F-014).
     pub fn renewed(&self) {
         SessionRenewed { upstream: self.upstream() }.emit();
+    }
+
+    /// A child that has ended is started anew after a pause.
+    pub fn restarting(&self, failures: u32, after: Duration) {
+        ChildRestarting { upstream: self.upstream(), failures, after }.emit();
     }
 
     /// A call is sent once more.

@@ -12,10 +12,11 @@ use http::{HeaderName, HeaderValue, Method};
 
 use crate::base::backoff::{Backoff, stretched};
 use crate::base::clock;
+use crate::upstream::http::aside;
 use crate::upstream::http::content::Content;
 use crate::upstream::http::events::{EventError, Events};
 use crate::upstream::http::round::{Form, kind};
-use crate::upstream::http::session::{HttpConnection, aside};
+use crate::upstream::http::session::HttpConnection;
 use crate::upstream::inbound;
 use crate::upstream::report::Dropped;
 
@@ -171,7 +172,7 @@ impl Listener {
             self.connection.way.unbound.report.dropped(Dropped::Malformed);
         }
         for message in messages {
-            aside(&self.connection, message);
+            aside::take(&self.connection, message);
         }
     }
 }
