@@ -59,7 +59,7 @@ async fn f_026_a_child_that_exits_at_the_start_fails_alone() {
     let broken = json!({"command": "sh", "args": ["-c", "echo boom-from-the-child >&2; exit 3"]});
     let missing = json!({"command": "no-such-program-anywhere"});
     let plan = gateway().upstream("alpha", broken).upstream("gone", missing);
-    let gateway = plan.upstream("beta", stdio_server().tool("echo")).start().await;
+    let gateway = plan.upstream("beta", stdio_server().tool("echo")).start_at_once().await;
     let (client, took) = timed(gateway.client()).await;
     assert!(took < secs(3), "initialize took {took:?}");
     client.tools_until("beta is listed", |names| names.contains(&"beta__echo".into())).await;
@@ -172,7 +172,7 @@ async fn f_028_a_slow_first_start_delays_nobody_and_appears_later() {
     let plan = gateway().upstream("alpha", alpha.with(json!({"timeouts": {"handshake": "500ms"}})));
     let plan =
         plan.upstream("beta", stdio_server().tool("echo")).with(json!({"catalog": {"startBudget": "1s"}}));
-    let gateway = plan.start().await;
+    let gateway = plan.start_at_once().await;
     let (client, took) = timed(gateway.client()).await;
     assert!(took < secs(3), "initialize took {took:?}");
     let (names, took) = timed(client.tools_until("beta", |names| names.contains(&"beta__echo".into()))).await;
@@ -380,8 +380,7 @@ async fn r_11_the_cap_on_children_queues_and_then_names_its_key() {
 #[tokio::test]
 async fn r_11_an_idle_child_is_stopped_and_comes_back_on_demand() {
     let alpha = stdio_server().tool("echo").start();
-    let gateway =
-        gateway().upstream("alpha", &alpha).with(json!({"children": {"idle": "500ms"}})).start().await;
+    let gateway = gateway().upstream("alpha", &alpha).with(json!({"children": {"idle": "1s"}})).start().await;
     let client = gateway.client().await;
     client.call("alpha__echo", json!({})).await.result();
     alpha.wait_until_empty().await;
