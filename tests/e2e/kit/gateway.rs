@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use super::client::Client;
 use super::deadline::{Bell, SOON, ms, pass, secs, soon, within};
@@ -145,7 +146,7 @@ impl Plan {
         gateway
     }
 
-    /// Starts it and waits only until both its ports are open: for tests of the start itself.
+    /// Starts it and waits only until it answers at all: for tests of the start itself.
     pub async fn start_at_once(self) -> Gateway {
         let mut gateway = self.spawn().await;
         let (log, bell) = (Arc::clone(&gateway.log), gateway.bell.clone());
@@ -160,13 +161,15 @@ impl Plan {
             }
             status = gateway.child.wait() => panic!("the gateway ended while starting: {status:?}"),
         }
+        // Its ports are open before it serves them.
+        assert_eq!(gateway.operator("/livez").await.0, 200);
         gateway
     }
 
     /// Starts it where it is to refuse, and waits for its end.
     pub async fn refused(self) -> (ExitStatus, String) {
         let mut gateway = self.spawn().await;
-        let status = soon("the gateway refuses to start", gateway.child.wait()).await.unwrap();
+        let status = gateway.exit(SOON).await;
         (status, gateway.log())
     }
 
@@ -181,8 +184,10 @@ impl Plan {
         // A group of its own, so that a Ctrl-C at the terminal does not reach it twice.
         let mut child = command.process_group(0).kill_on_drop(true).spawn().unwrap();
         let (log, bell) = (Arc::new(Mutex::new(Log::default())), Bell::new());
-        tokio::spawn(read(child.stderr.take().unwrap(), Arc::clone(&log), bell.clone()));
-        tokio::spawn(read(child.stdout.take().unwrap(), Arc::clone(&log), bell.clone()));
+        let readers = [
+            tokio::spawn(read(child.stderr.take().unwrap(), Arc::clone(&log), bell.clone())),
+            tokio::spawn(read(child.stdout.take().unwrap(), Arc::clone(&log), bell.clone())),
+        ];
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         let pid = child.id().unwrap();
         Gateway {
@@ -194,6 +199,7 @@ impl Plan {
             bell,
             file,
             _folder: folder,
+            readers,
             _keeps: self.keeps,
         }
     }
@@ -236,6 +242,7 @@ pub struct Gateway {
     operator: SocketAddr,
     log: Arc<Mutex<Log>>,
     bell: Bell,
+    readers: [JoinHandle<()>; 2],
     file: PathBuf,
     _folder: TempDir,
     _keeps: Vec<Box<dyn Any + Send>>,
@@ -334,9 +341,14 @@ impl Gateway {
         process::signal(self.pid, signal);
     }
 
-    /// Waits for its end.
+    /// Waits for its end, and for its last words.
     pub async fn exit(&mut self, limit: Duration) -> ExitStatus {
-        within(limit, "the end of the gateway", self.child.wait()).await.unwrap()
+        let status = within(limit, "the end of the gateway", self.child.wait()).await.unwrap();
+        for reader in &mut self.readers {
+            // A child that outlived it may still hold the pipe: that is for the tests of children.
+            let _read_or_held = tokio::time::timeout(secs(1), reader).await;
+        }
+        status
     }
 
     /// Asks it to end and waits until it has.
