@@ -119,7 +119,7 @@ async fn f_053_a_flood_of_announcements_is_told_once() {
 async fn r_22_lists_that_are_not_announced_are_refreshed() {
     let alpha = http_server().capabilities(json!({"tools": {}})).tool("one").start();
     let gateway =
-        gateway().upstream("alpha", &alpha).with(json!({"catalog": {"refresh": "400ms"}})).start().await;
+        gateway().upstream("alpha", &alpha).with(json!({"catalog": {"refresh": "1s"}})).start().await;
     let client = gateway.client().await;
     assert_eq!(client.tool_names().await, ["alpha__one"]);
     let stream = client.listen().await;

@@ -24,7 +24,7 @@ async fn rages_alone_at(bad: impl Into<Entry>, arguments: Value) {
     let plan =
         gateway().upstream("alpha", http_server().tool("echo")).upstream("bad", bad.into().with(limits));
     let plan = plan.upstream("omega", stdio_server().tool("echo"));
-    let gateway = plan.with(json!({"catalog": {"startBudget": "500ms"}})).start().await;
+    let gateway = plan.with(json!({"catalog": {"startBudget": "500ms"}})).start_at_once().await;
     let (client, took) = timed(gateway.client()).await;
     assert!(took < UNDISTURBED, "initialize took {took:?}");
     let good = ["alpha__echo".to_owned(), "omega__echo".to_owned()];

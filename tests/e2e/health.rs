@@ -40,7 +40,7 @@ async fn f_099_probes_speak_of_the_gateway_alone() {
 async fn r_33_a_required_upstream_decides_readiness() {
     let alpha = http_server().tool("echo").start();
     alpha.stop().await;
-    let gateway = gateway().upstream("alpha", alpha.with(json!({"required": true}))).start().await;
+    let gateway = gateway().upstream("alpha", alpha.with(json!({"required": true}))).start_at_once().await;
     pass(ms(500)).await;
     assert_eq!(gateway.operator("/readyz").await.0, 503);
     assert_eq!(gateway.operator("/livez").await.0, 200);
@@ -61,8 +61,11 @@ async fn f_083_readiness_waits_for_the_first_tries() {
         ask.hello()
     });
     let alpha = alpha.start();
-    let gateway =
-        gateway().upstream("alpha", &alpha).with(json!({"catalog": {"startBudget": "2s"}})).start().await;
+    let gateway = gateway()
+        .upstream("alpha", &alpha)
+        .with(json!({"catalog": {"startBudget": "2s"}}))
+        .start_at_once()
+        .await;
     assert_eq!(gateway.operator("/readyz").await.0, 503);
     assert_eq!(gateway.operator("/livez").await.0, 200);
     let client = gateway.client().await;

@@ -105,8 +105,7 @@ async fn f_017_a_deleted_session_ends_its_streams_and_its_upstream_sessions() {
 #[tokio::test]
 async fn f_017_an_idle_session_expires_and_one_with_a_stream_does_not() {
     let alpha = http_server().tool("echo").start();
-    let gateway =
-        gateway().upstream("alpha", &alpha).with(json!({"sessions": {"idle": "700ms"}})).start().await;
+    let gateway = gateway().upstream("alpha", &alpha).with(json!({"sessions": {"idle": "1s"}})).start().await;
     let (idle, listening) = (gateway.client().await, gateway.client().await);
     idle.call("alpha__echo", json!({})).await.result();
     let used = alpha.seen("tools/call")[0].session.clone().unwrap();
@@ -114,7 +113,7 @@ async fn f_017_an_idle_session_expires_and_one_with_a_stream_does_not() {
     alpha.until("DELETE at the upstream", || alpha.ended().contains(&used).then_some(())).await;
     let gone = idle.post(&kit::text::request("1", "ping", "{}")).send().await;
     assert_eq!(gone.status, 404);
-    pass(ms(1000)).await;
+    pass(ms(1500)).await;
     assert!(!stream.ended());
     assert!(listening.request("ping", json!({})).await.is_result());
 }
@@ -123,7 +122,7 @@ async fn f_017_an_idle_session_expires_and_one_with_a_stream_does_not() {
 #[tokio::test]
 async fn life_07_a_handshake_that_is_not_completed_expires() {
     let plan = gateway().upstream("alpha", http_server().tool("echo"));
-    let gateway = plan.with(json!({"sessions": {"handshake": "300ms"}})).start().await;
+    let gateway = plan.with(json!({"sessions": {"handshake": "1s"}})).start().await;
     let mut client = gateway.visitor();
     client.initialize().await.result();
     soon("the half-open session is gone", async {
