@@ -63,19 +63,18 @@ impl Registry {
 
     /// The page in Prometheus' text format, families in the order of the table, series sorted.
     pub(super) fn page(&self) -> String {
-        let mut families: HashMap<&'static str, Vec<String>> = HashMap::new();
-        Self::collect(&self.process, &mut families);
-        for scope in self.scopes() {
-            Self::collect(&scope.0, &mut families);
+        let mut parts = vec![self.process.handle().render()];
+        parts.extend(self.scopes().iter().map(|scope| scope.0.handle().render()));
+        let mut families: HashMap<&str, Vec<&str>> = HashMap::new();
+        for part in &parts {
+            sort_into_families(part, &mut families);
         }
-        let mut page = String::new();
+        let mut page = String::with_capacity(parts.iter().map(String::len).sum());
         for metric in ALL {
-            let Some(lines) = families.get_mut(metric.name) else {
-                continue;
-            };
+            let Some(lines) = families.get_mut(metric.name) else { continue };
             // Series of one histogram stay together and its buckets in order: the sort is stable
             // and looks only at the labels that name the series.
-            lines.sort_by(|a, b| series_of(a).cmp(series_of(b)));
+            lines.sort_by_key(|line| series_of(line));
             let _ = writeln!(page, "# HELP {} {}", metric.name, metric.help);
             let _ = writeln!(page, "# TYPE {} {}", metric.name, type_word(metric));
             for line in lines {
@@ -84,18 +83,6 @@ impl Registry {
             }
         }
         page
-    }
-
-    fn collect(recorder: &PrometheusRecorder, families: &mut HashMap<&'static str, Vec<String>>) {
-        for line in recorder.handle().render().lines() {
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let name = &line[..line.find(['{', ' ']).unwrap_or(line.len())];
-            if let Some(metric) = ALL.iter().find(|metric| belongs(name, metric)) {
-                families.entry(metric.name).or_default().push(line.to_owned());
-            }
-        }
     }
 
     fn scopes(&self) -> Vec<Arc<Scope>> {
@@ -169,13 +156,15 @@ fn recorder() -> PrometheusRecorder {
     builder.build_recorder()
 }
 
-/// Whether a line with this name belongs to the metric.
-fn belongs(name: &str, metric: &Metric) -> bool {
-    match metric.kind {
-        Kind::Histogram(_) => name
-            .strip_prefix(metric.name)
-            .is_some_and(|suffix| matches!(suffix, "_bucket" | "_sum" | "_count")),
-        _ => name == metric.name,
+/// Adds the lines of one recorder's page to the families that its headers name.
+fn sort_into_families<'a>(page: &'a str, families: &mut HashMap<&'a str, Vec<&'a str>>) {
+    let mut family = "";
+    for line in page.lines() {
+        if let Some(header) = line.strip_prefix("# TYPE ") {
+            family = header.split(' ').next().unwrap_or_default();
+        } else if !line.is_empty() && !line.starts_with('#') {
+            families.entry(family).or_default().push(line);
+        }
     }
 }
 

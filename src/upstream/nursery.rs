@@ -113,8 +113,7 @@ impl Sink for Teller {
                 NoiseLine { upstream, pid, sample, unshown }.emit();
             }
             Fact::StraysEnded { upstream, pid, count } => StraysEnded { upstream, pid, count }.emit(),
-            Fact::StartFailed { upstream, failures, pause, broken } => {
-                let error = if broken { "given up for now" } else { "" };
+            Fact::StartFailed { upstream, failures, pause, error, .. } => {
                 StartFailed { upstream, failures, pause, error: &error }.emit();
             }
             Fact::GuardianLost { replaced } => {

@@ -104,7 +104,7 @@ impl Kin {
             other => other.to_string(),
         };
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
-        start.failed(u32::from_ne_bytes(ids::random_bytes()));
+        start.failed(&failure.detail);
     }
 
     fn refused(&self, error: &SpawnError) -> Failure {
