@@ -344,7 +344,7 @@ impl Gateway {
     /// Waits for its end, and for its last words.
     pub async fn exit(&mut self, limit: Duration) -> ExitStatus {
         let status = within(limit, "the end of the gateway", self.child.wait()).await.unwrap();
-        for reader in &mut self.readers {
+        for reader in self.readers.iter_mut().filter(|reader| !reader.is_finished()) {
             // A child that outlived it may still hold the pipe: that is for the tests of children.
             let _read_or_held = tokio::time::timeout(secs(1), reader).await;
         }
