@@ -13,6 +13,7 @@ pub struct Source {
     pub path: String,
     pub text: String,
     pub uses: Vec<Use>,
+    test_modules: Vec<String>,
 }
 
 /// A path in the tokens of a file: `a::b::c`, a macro's name, or one leaf of a grouped import.
@@ -20,7 +21,9 @@ pub struct Source {
 pub struct Use {
     pub segments: Vec<String>,
     pub kind: Kind,
-    /// Inside of something under `#[cfg(test)]`.
+    /// Its first word was imported from a module of ours.
+    pub is_own: bool,
+    /// Inside of something that only exists in tests.
     pub in_tests: bool,
     /// Modules in braces around it.
     pub inline_depth: usize,
@@ -74,8 +77,26 @@ impl Source {
         let tokens = TokenStream::from_str(text).unwrap_or_else(|error| panic!("{path}: {error}"));
         let mut flat = Vec::new();
         flatten(tokens, &mut flat);
-        let in_tests = path.ends_with("/tests.rs") || path.contains("/tests/");
-        Self { path: path.to_owned(), text: text.to_owned(), uses: Reader::read(&flat, in_tests) }
+        let (mut uses, test_modules) = Reader::read(&flat);
+        mark_own(&mut uses);
+        let mut source = Self { path: path.to_owned(), text: text.to_owned(), uses, test_modules };
+        if path.ends_with("/tests.rs") || path.contains("/tests/") {
+            source.mark_as_test();
+        }
+        source
+    }
+
+    fn mark_as_test(&mut self) {
+        self.uses.iter_mut().for_each(|path| path.in_tests = true);
+    }
+
+    /// Files of modules that this one declares for tests only; of each pair one exists.
+    fn test_files(&self) -> Vec<String> {
+        let stem = self.path.trim_end_matches(".rs");
+        let folder =
+            stem.strip_suffix("mod").or(stem.strip_suffix("lib")).map_or(format!("{stem}/"), str::to_owned);
+        let files = |name: &String| [format!("{folder}{name}.rs"), format!("{folder}{name}/mod.rs")];
+        self.test_modules.iter().flat_map(files).collect()
     }
 
     pub fn module(&self) -> &str {
@@ -100,6 +121,15 @@ impl Source {
     pub fn product_lines(&self) -> usize {
         let end = self.text.find("\n#[cfg(test)]\nmod ").map_or(self.text.len(), |end| end + 1);
         self.text[..end].lines().count()
+    }
+}
+
+/// Marks paths that start with a name imported from `crate`, `super` or `self`.
+fn mark_own(uses: &mut [Use]) {
+    let ours = |path: &&Use| matches!(path.segments[0].as_str(), "crate" | "super" | "self");
+    let names: Vec<_> = uses.iter().filter(ours).filter_map(|path| path.segments.last().cloned()).collect();
+    for path in uses {
+        path.is_own = names.contains(&path.segments[0]);
     }
 }
 
@@ -136,25 +166,31 @@ fn flatten(tokens: TokenStream, flat: &mut Vec<Token>) {
 struct Reader<'a> {
     tokens: &'a [Token],
     uses: Vec<Use>,
+    /// Names of modules that are files of their own and exist in tests only.
+    test_modules: Vec<String>,
     in_tests: bool,
     inline_depth: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn read(tokens: &'a [Token], in_tests: bool) -> Vec<Use> {
-        let mut reader = Self { tokens, uses: Vec::new(), in_tests, inline_depth: 0 };
+    fn read(tokens: &'a [Token]) -> (Vec<Use>, Vec<String>) {
+        let mut reader =
+            Self { tokens, uses: Vec::new(), test_modules: Vec::new(), in_tests: false, inline_depth: 0 };
         reader.walk(0, tokens.len());
-        reader.uses
+        (reader.uses, reader.test_modules)
     }
 
     fn walk(&mut self, mut at: usize, end: usize) {
         while at < end {
-            at = if self.is_test_attribute(at) {
-                let item = self.end_of_item(at, end);
+            at = if let Some(item) = self.test_attribute(at) {
+                let item_end = self.end_of_item(item, end);
+                if self.word(item) == Some("mod") && self.mark(item + 2) == Some(';') {
+                    self.test_modules.extend(self.word(item + 1).map(str::to_owned));
+                }
                 let before = std::mem::replace(&mut self.in_tests, true);
-                self.walk(at + TEST_ATTRIBUTE, item);
+                self.walk(item, item_end);
                 self.in_tests = before;
-                item
+                item_end
             } else if self.word(at) == Some("mod") && self.mark(at + 2) == Some('{') {
                 let close = self.closing(at + 2);
                 self.inline_depth += 1;
@@ -211,7 +247,7 @@ impl<'a> Reader<'a> {
 
     fn push(&mut self, segments: Vec<String>, kind: Kind) {
         let (in_tests, inline_depth) = (self.in_tests, self.inline_depth);
-        self.uses.push(Use { segments, kind, in_tests, inline_depth });
+        self.uses.push(Use { segments, kind, is_own: false, in_tests, inline_depth });
     }
 
     fn word(&self, at: usize) -> Option<&'a str> {
@@ -232,19 +268,18 @@ impl<'a> Reader<'a> {
         self.mark(at) == Some(':') && self.mark(at + 1) == Some(':')
     }
 
-    /// `#[cfg(test)]`
-    fn is_test_attribute(&self, at: usize) -> bool {
-        self.mark(at) == Some('#')
-            && self.mark(at + 1) == Some('[')
-            && self.word(at + 2) == Some("cfg")
-            && self.mark(at + 3) == Some('(')
-            && self.word(at + 4) == Some("test")
-            && self.mark(at + 5) == Some(')')
+    /// The end of an attribute `#[cfg(…)]` that is only true in tests, if one starts here.
+    fn test_attribute(&self, at: usize) -> Option<usize> {
+        let is_cfg =
+            self.mark(at) == Some('#') && self.mark(at + 1) == Some('[') && self.word(at + 2) == Some("cfg");
+        let end = is_cfg.then(|| self.closing(at + 1) + 1)?;
+        let says = |word| (at..end).any(|place| self.word(place) == Some(word));
+        (says("test") && !says("not")).then_some(end)
     }
 
     /// The end of the item under an attribute: its first `;` or closing brace outside of other groups.
     fn end_of_item(&self, from: usize, end: usize) -> usize {
-        let mut at = from + TEST_ATTRIBUTE;
+        let mut at = from;
         while at < end {
             match self.mark(at) {
                 Some(';') => return at + 1,
@@ -272,9 +307,6 @@ impl<'a> Reader<'a> {
         self.tokens.len()
     }
 }
-
-/// Tokens of `#[cfg(test)]`.
-const TEST_ATTRIBUTE: usize = 7;
 
 /// The folder of the package.
 pub fn package() -> PathBuf {
@@ -306,6 +338,9 @@ pub fn sources() -> &'static [Source] {
             let path = file.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
             Source::new(&path, &fs::read_to_string(file).unwrap())
         };
-        files.iter().map(read).collect()
+        let mut sources: Vec<_> = files.iter().map(read).collect();
+        let tests: Vec<_> = sources.iter().flat_map(Source::test_files).collect();
+        sources.iter_mut().filter(|source| tests.contains(&source.path)).for_each(Source::mark_as_test);
+        sources
     })
 }
