@@ -20,11 +20,26 @@
 //! | 2 | [`mcp`] |
 //! | 3 | [`config`] |
 //! | 4 | [`call`] |
+//! | 5 | [`egress`] |
 //! | 6 | [`telemetry`] |
 //! | 9 | [`downstream`], [`gate`], [`relay`], [`upstream`] |
 //! | 10 | [`admin`] |
 //! | 11 | [`app`] |
 //! | 12 | [`cli`] |
+
+#![warn(missing_docs, clippy::allow_attributes_without_reason, clippy::unused_async)]
+#![deny(unsafe_code)]
+// Tests may read clocks, spawn, and unwrap.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::large_futures,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
 
 pub mod base;
 
@@ -36,6 +51,8 @@ pub mod mcp;
 pub mod config;
 
 pub mod call;
+
+pub mod egress;
 
 pub mod telemetry;
 

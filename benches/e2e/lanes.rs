@@ -102,10 +102,13 @@ pub struct Lane {
     pub resident_mib: f64,
 }
 
+/// More sessions than any row opens.
+const SESSION_CAP: usize = 10_000;
+
 /// How long a target may take until its first correct call.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// Between two looks at a target that starts; small against what is measured.
+/// Between two looks at a port that is not open yet; small against what is measured.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// What a target gets to come to rest before its memory is read.
@@ -228,7 +231,12 @@ fn gateway_config(behind: Behind<'_>, port: u16) -> Result<Value> {
     }
     Ok(json!({
         "mcpServers": servers,
-        "portcullis": { "listen": format!("127.0.0.1:{port}"), "admin": { "listen": "127.0.0.1:0" } },
+        "portcullis": {
+            "listen": format!("127.0.0.1:{port}"),
+            "admin": { "listen": "127.0.0.1:0" },
+            // All load comes from one caller; what sessions cost is measured, not where they end.
+            "sessions": { "perPrincipal": SESSION_CAP },
+        },
     }))
 }
 

@@ -50,6 +50,9 @@ const FAILURES_IN_A_ROW: u32 = 20;
 /// A worker's pause after a failure, so that a broken target is not flooded.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// Between two looks at the list of a target that has not read its upstreams yet.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// Sessions that one thread opens or closes at once.
 const AT_ONCE: usize = 16;
 
@@ -206,7 +209,8 @@ impl Crew<'_> {
     async fn work(&self, tally: &mut Tally) {
         let open =
             if self.task.work == Work::Session { 0 } else { self.job.sessions.max(self.job.connections) };
-        let mut sessions = self.open(self.share(open), tally).await;
+        let sessions = self.open(self.share(open), tally).await;
+        let mut sessions = self.first_lap(sessions, tally).await;
         let parked = self.park().await;
         self.start.ready.wait();
         self.start.set.wait();
@@ -236,6 +240,30 @@ impl Crew<'_> {
     async fn open(&self, wanted: usize, tally: &mut Tally) -> Vec<Session> {
         let (sessions, failures) = open_sessions(&self.task.endpoint, wanted).await;
         failures.iter().for_each(|failure| tally.outcome.complain(failure));
+        sessions
+    }
+
+    /// Lets each session meet each upstream once, so that no handshake falls into the window.
+    async fn first_lap(&self, sessions: Vec<Session>, tally: &mut Tally) -> Vec<Session> {
+        let (mut running, mut met) = (JoinSet::new(), Vec::with_capacity(sessions.len()));
+        for mut session in sessions {
+            let task = self.task.clone();
+            if running.len() >= AT_ONCE {
+                met.extend(running.join_next().await);
+            }
+            running.spawn(async move {
+                let outcome = task.lap(&mut session).await;
+                (session, outcome)
+            });
+        }
+        while let Some(ended) = running.join_next().await {
+            met.push(ended);
+        }
+        let (sessions, outcomes): (Vec<_>, Vec<_>) = met.into_iter().flatten().unzip();
+        outcomes
+            .iter()
+            .filter_map(|outcome| outcome.as_ref().err())
+            .for_each(|error| tally.outcome.complain(error));
         sessions
     }
 
@@ -345,10 +373,14 @@ pub fn single_threaded() -> Result<runtime::Runtime> {
     Ok(runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Checks that a target works: its list has so many tools and a call is answered rightly.
+/// Waits until a target that answers shows so many tools, and makes a call that must be answered rightly.
 pub async fn first_call(endpoint: &Arc<Endpoint>, tools: usize) -> Result<()> {
     let mut session = Session::open(endpoint).await?;
-    let shelf = Shelf::of(&mut session).await?;
+    let mut shelf = Shelf::of(&mut session).await?;
+    while shelf.size < tools {
+        time::sleep(LOOK).await;
+        shelf = Shelf::of(&mut session).await?;
+    }
     ensure!(shelf.size == tools, "{} tools instead of {tools}", shelf.size);
     let task = Task::new(endpoint.clone(), Work::Call, shelf);
     task.once(Some(&mut session), 0).await?;

@@ -122,6 +122,15 @@ impl Task {
         }
     }
 
+    /// Does it once over a new session for each upstream that it is about.
+    pub async fn lap(&self, session: &mut Session) -> Result<()> {
+        let upstreams = if self.work == Work::Call { self.shelf.echo.len() } else { 1 };
+        for turn in 0..upstreams {
+            self.once(Some(session), turn).await?;
+        }
+        Ok(())
+    }
+
     async fn operate(&self, session: Option<&mut Session>, turn: usize) -> Result<()> {
         let Some(session) = session else {
             let mut session = Session::open(&self.endpoint).await?;

@@ -43,7 +43,8 @@ pub fn config(input: &[u8]) {
 pub fn message(input: &[u8]) {
     let text = Bytes::copy_from_slice(input);
     let Ok(message) = Message::parse(text.clone()) else { return };
-    let reference: &serde_json::value::RawValue = serde_json::from_slice(&text).expect("what is read is JSON");
+    let reference: &serde_json::value::RawValue =
+        serde_json::from_slice(&text).expect("what is read is JSON");
     assert!(reference.get().starts_with('{'));
     let again = message.readdress(Some(7), "x", &Edits::new());
     assert!(Message::parse(again).is_ok());
@@ -52,7 +53,11 @@ pub fn message(input: &[u8]) {
 
 /// Rewriting: no chunking changes what comes out.
 pub fn rewrite(input: &[u8]) {
-    let plan = || Plan { root: &answers::TOOL, id: Bytes::from_static(b"1"), uris: Some(Arc::new(|uri| Some(format!("ns+{uri}")))) };
+    let plan = || Plan {
+        root: &answers::TOOL,
+        id: Bytes::from_static(b"1"),
+        uris: Some(Arc::new(|uri| Some(format!("ns+{uri}")))),
+    };
     let run = |chunks: &[&[u8]]| {
         let (mut rewriter, mut out) = (Rewriter::new(plan()), Vec::new());
         for chunk in chunks {
@@ -66,7 +71,7 @@ pub fn rewrite(input: &[u8]) {
 
 /// Splicing: what is not named stays.
 pub fn splice(input: &[u8]) {
-    let Some((&[start, length, ..], text)) = input.split_first_chunk::<2>().map(|(head, text)| (head, text)) else {
+    let Some((&[start, length, ..], text)) = input.split_first_chunk::<2>() else {
         return;
     };
     let start = usize::from(start).min(text.len());

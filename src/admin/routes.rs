@@ -9,6 +9,7 @@ use axum::http::{HeaderName, StatusCode};
 use axum::routing::get;
 
 use super::health::{Readiness, Ready};
+use crate::base::tasks;
 use crate::telemetry::Telemetry;
 
 /// What the pages show.
@@ -50,7 +51,11 @@ async fn readyz(State(sources): State<Sources>) -> Page {
 }
 
 async fn metrics(State(sources): State<Sources>) -> Page {
-    page(StatusCode::OK, METRICS_TYPE, sources.telemetry.page())
+    // Milliseconds with many upstreams: too long for a thread that serves calls.
+    match tasks::blocking("metrics page", move || sources.telemetry.page()).await {
+        Ok(text) => page(StatusCode::OK, METRICS_TYPE, text),
+        Err(ended) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, format!("{ended}\n")),
+    }
 }
 
 fn page(status: StatusCode, kind: &'static str, text: String) -> Page {

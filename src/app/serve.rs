@@ -51,7 +51,11 @@ pub enum ServeError {
 ///
 /// # Errors
 /// When it cannot start; once it runs, nothing ends it but a signal.
-pub fn run<F>(config: Arc<Snapshot>, telemetry: &Telemetry, started: impl FnOnce(Serving) -> F) -> Result<(), ServeError>
+pub fn run<F>(
+    config: Arc<Snapshot>,
+    telemetry: &Telemetry,
+    started: impl FnOnce(Serving) -> F,
+) -> Result<(), ServeError>
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -85,8 +89,8 @@ where
     let stop = CancellationToken::new();
     let threads = spread_out(spread, clients, &gateway, &stop)?;
     home.block_on(async {
-        let operator = operator.swap_remove(0);
-        live(&gateway, telemetry, threads.left_over, operator, after, &stop).await
+        let sockets = Sockets { clients: threads.left_over, operator: operator.swap_remove(0) };
+        live(&gateway, telemetry, sockets, after, &stop).await
     })?;
     for thread in threads.running {
         // A worker that panicked has been logged; there is nothing left to save.
@@ -99,7 +103,9 @@ where
 /// The home run time, and one more for each core if connections are spread over run times.
 fn runtimes(spread: Spread, workers: usize) -> io::Result<(Runtime, Vec<Runtime>)> {
     match spread {
-        Spread::Shared => Ok((Builder::new_multi_thread().worker_threads(workers).enable_all().build()?, Vec::new())),
+        Spread::Shared => {
+            Ok((Builder::new_multi_thread().worker_threads(workers).enable_all().build()?, Vec::new()))
+        }
         Spread::PerCore => {
             let one = || Builder::new_current_thread().enable_all().build();
             let each = (0..workers).map(|_| one()).collect::<io::Result<_>>()?;
@@ -135,23 +141,30 @@ fn spread_out(
     Ok(Threads { running, left_over: sockets })
 }
 
+/// The sockets that the home run time serves.
+struct Sockets {
+    clients: Vec<std::net::TcpListener>,
+    operator: std::net::TcpListener,
+}
+
 /// Everything that runs on the home run time, until the drain is done.
 async fn live(
     gateway: &Gateway,
     telemetry: &Telemetry,
-    sockets: Vec<std::net::TcpListener>,
-    operator: std::net::TcpListener,
+    sockets: Sockets,
     after: impl Future<Output = ()> + Send + 'static,
     stop: &CancellationToken,
 ) -> io::Result<()> {
+    let Sockets { clients, operator } = sockets;
     let work = tasks::Group::new();
-    for socket in sockets {
+    for socket in clients {
         let served = listen::run(gateway.shore.clone(), socket, stop.clone());
         work.spawn("listening", async move { drop(served.await) }).detach();
     }
     let gauge = Arc::new(Gauge { catalog: gateway.catalog.clone(), shore: gateway.shore.clone() });
     let closed = CancellationToken::new();
-    let port = tasks::spawn("operator's port", admin::serve(operator, telemetry.clone(), gauge, closed.clone()));
+    let port =
+        tasks::spawn("operator's port", admin::serve(operator, telemetry.clone(), gauge, closed.clone()));
     let (telemetry, sessions) = (telemetry.clone(), gateway.sessions.clone());
     let upkeep = tasks::spawn("upkeep", async move {
         loop {

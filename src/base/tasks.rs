@@ -58,6 +58,23 @@ where
     Task::start(name, async move { guarded(name, work).await.map_err(Ended::from) })
 }
 
+/// Runs work that blocks beside the run time's own threads. It runs to its end, also if this future is dropped.
+///
+/// # Errors
+///
+/// If it panicked, or the run time went down before it began.
+#[allow(clippy::disallowed_methods, reason = "this is the one place that spawns")]
+pub async fn blocking<T: Send + 'static>(
+    name: &'static str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Ended> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Ok(done),
+        Err(error) if error.is_panic() => Err(report(name).into()),
+        Err(_) => Err(Ended::Stopped { task: name }),
+    }
+}
+
 /// A running task; a future of its result.
 #[derive(Debug)]
 #[must_use = "a task ends when its handle is dropped; detach it to let it run on"]
@@ -163,13 +180,15 @@ impl Group {
 /// Runs `work`; a panic in it becomes a value and is reported.
 async fn guarded<F: Future>(name: &'static str, work: F) -> Result<F::Output, Panicked> {
     // Unwind safety: whatever the work shared is behind locks or channels that have their own idea of a lost holder.
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| {
-        let panicked = Panicked { task: name };
-        if let Some(hook) = PANIC_HOOK.get() {
-            hook(panicked);
-        }
-        panicked
-    })
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| report(name))
+}
+
+fn report(name: &'static str) -> Panicked {
+    let panicked = Panicked { task: name };
+    if let Some(hook) = PANIC_HOOK.get() {
+        hook(panicked);
+    }
+    panicked
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ const MAX_DOTENV_BYTES: u64 = 1 << 20;
 
 impl Environment {
     /// Reads the variables of this process. Called once, by the command line.
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn capture() -> Self {
         std::env::vars_os().collect()
     }

@@ -163,6 +163,7 @@ impl Caller<'_> {
 }
 
 /// The whole body, within its limits (RPC-24, F-096).
+#[allow(clippy::disallowed_methods, reason = "the body is limited")]
 async fn read(body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     if http_body::Body::size_hint(&body).lower() > limit as u64 {
         return Err(Refusal::TooLarge(limit));

@@ -94,7 +94,9 @@ impl Counted {
     fn reply(self, reply: Result<Reply, Fault>) -> Result<Reply, Fault> {
         match reply {
             Ok(Reply::Done(answer)) => Ok(Reply::Done(self.answer(answer))),
-            Ok(Reply::Items(items)) => Ok(Reply::Items(Box::pin(CountedItems { items, counted: Some(self) }))),
+            Ok(Reply::Items(items)) => {
+                Ok(Reply::Items(Box::pin(CountedItems { items, counted: Some(self) })))
+            }
             Err(fault) => {
                 self.failed(&fault);
                 Err(fault)

@@ -113,6 +113,7 @@ struct Frame {
 enum State {
     Start,
     KeyOrEnd,
+    NextKey,
     Key,
     Colon,
     Value,
@@ -239,7 +240,7 @@ impl Rewriter {
             }
             _ if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') => return Ok(at + 1),
             State::Start if byte == b'{' => self.value(byte)?,
-            State::KeyOrEnd if byte == b'"' => {
+            State::KeyOrEnd | State::NextKey if byte == b'"' => {
                 self.held.clear();
                 self.held.push(byte);
                 self.state = State::Key;
@@ -260,7 +261,7 @@ impl Rewriter {
             b',' => {
                 let frame = self.stack.last().ok_or(RewriteError::Malformed)?;
                 (self.state, self.target) =
-                    if frame.object { (State::KeyOrEnd, None) } else { (State::Value, frame.node.elements) };
+                    if frame.object { (State::NextKey, None) } else { (State::Value, frame.node.elements) };
                 Ok(())
             }
             b'}' => self.close(true),

@@ -107,7 +107,6 @@ impl UpstreamMeter {
     }
 
     /// Counts a connection to the upstream until the guard is dropped.
-    #[must_use]
     pub fn connection(&self) -> Held {
         Held::new(self.connections.clone())
     }
@@ -142,7 +141,6 @@ impl CallMeter {
     }
 
     /// Starts to count a call; see [`CallGuard`].
-    #[must_use]
     pub fn begin(self: &Arc<Self>, method: Class) -> CallGuard {
         self.in_flight.increment(1.0);
         CallGuard { meter: Arc::clone(self), method, started: clock::now(), outcome: Outcome::Cancelled }

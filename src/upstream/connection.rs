@@ -6,10 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
-use crate::call::{Answer, Fault, Handshake, LogLevel};
+use crate::call::{Answer, Fault, Handshake, LogLevel, Session};
 use crate::telemetry::meters::Held;
 use crate::upstream::http::session::HttpConnection;
 use crate::upstream::leg::Leg;
+use crate::upstream::stdio::child::Grace;
+use crate::upstream::stdio::connection::{Loss, StdioConnection};
+
+/// How long a child gets for each step of its end (STDIO-04).
+const GRACE: Duration = Duration::from_secs(5);
 
 /// An open connection and who uses it.
 pub struct Connection {
@@ -25,6 +30,8 @@ pub struct Connection {
 pub enum Transport {
     /// To a server on the network.
     Http(Arc<HttpConnection>),
+    /// To a child.
+    Stdio(Arc<StdioConnection>),
 }
 
 impl Connection {
@@ -50,6 +57,7 @@ impl Connection {
         let _running = Running::new(self);
         match &self.transport {
             Transport::Http(connection) => connection.call(leg).await,
+            Transport::Stdio(connection) => connection.call(leg).await,
         }
     }
 
@@ -58,6 +66,7 @@ impl Connection {
     pub fn handshake(&self) -> Arc<Handshake> {
         match &self.transport {
             Transport::Http(connection) => connection.handshake(),
+            Transport::Stdio(connection) => connection.handshake(),
         }
     }
 
@@ -66,6 +75,7 @@ impl Connection {
     pub fn has_session(&self) -> bool {
         match &self.transport {
             Transport::Http(connection) => connection.has_session(),
+            Transport::Stdio(_) => true,
         }
     }
 
@@ -74,6 +84,7 @@ impl Connection {
     pub fn is_closed(&self) -> bool {
         match &self.transport {
             Transport::Http(connection) => connection.is_closed(),
+            Transport::Stdio(connection) => connection.is_closed(),
         }
     }
 
@@ -81,6 +92,7 @@ impl Connection {
     pub fn set_log_level(&self, level: LogLevel) {
         match &self.transport {
             Transport::Http(connection) => connection.set_log_level(level),
+            Transport::Stdio(connection) => connection.set_log_level(level),
         }
     }
 
@@ -89,13 +101,42 @@ impl Connection {
         match &self.transport {
             // Ending late is as good as not being told.
             Transport::Http(connection) => drop(clock::within(limit, connection.close()).await),
+            Transport::Stdio(connection) => {
+                let step = GRACE.min(limit.mul_f64(0.4));
+                connection.close(Grace { after_input: step, after_term: step }).await;
+            }
         }
     }
 
-    /// Takes it for one session, unless it has done what only its session may see.
+    /// How it was lost, if it was, and that is for its upstream's restarts to count.
     #[must_use]
+    pub fn loss(&self) -> Option<&Loss> {
+        match &self.transport {
+            Transport::Http(_) => None,
+            Transport::Stdio(connection) => connection.loss(),
+        }
+    }
+
+    /// Marks it as used for more than lists; says whether it was not before.
     pub fn spend(&self) -> bool {
         !self.spent.swap(true, Ordering::Relaxed)
+    }
+
+    /// Makes it that of a session, unless it has done what only another may see.
+    #[must_use]
+    pub fn adopt(&self, session: &Arc<Session>) -> bool {
+        let free = self.spend();
+        if free {
+            match &self.transport {
+                Transport::Http(connection) => connection.belong_to(session),
+                Transport::Stdio(connection) => {
+                    if let Some(level) = session.log_level() {
+                        connection.set_log_level(level);
+                    }
+                }
+            }
+        }
+        free
     }
 
     /// For how long nobody has used it.
@@ -105,6 +146,15 @@ impl Connection {
             return Duration::ZERO;
         }
         now.saturating_duration_since(*self.used.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A child ends with its connection; a push channel has to be told.
+        if let Transport::Http(connection) = &self.transport {
+            connection.abandon();
+        }
     }
 }
 

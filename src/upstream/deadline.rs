@@ -75,6 +75,17 @@ impl Deadline {
         let (until, limit) = if idle < self.ends { (idle, self.idle) } else { (self.ends, self.total) };
         clock::within(until, work).await.map_err(|_| self.blame.timeout(limit.key, limit.after))
     }
+
+    /// Waits for what comes before the call itself, such as a connection, which has limits of its own.
+    ///
+    /// *On drop:* safe to cancel when `work` is.
+    ///
+    /// # Errors
+    /// `Timeout` when the limit in all passed.
+    pub async fn before<F: Future>(&self, work: F) -> Result<F::Output, Fault> {
+        let late = |_| self.blame.timeout(self.total.key, self.total.after);
+        clock::within(self.ends, work).await.map_err(late)
+    }
 }
 
 #[cfg(test)]

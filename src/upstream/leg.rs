@@ -53,6 +53,11 @@ impl<F: FnOnce(Reason)> Watch<F> {
         Self { sent: AtomicBool::new(false), give_up: Some(give_up) }
     }
 
+    /// It may have left.
+    pub fn mark(&self) {
+        self.sent.store(true, Ordering::Relaxed);
+    }
+
     /// It has its answer.
     pub fn settle(mut self) {
         self.give_up = None;

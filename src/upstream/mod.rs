@@ -12,12 +12,14 @@ pub mod http;
 pub mod inbound;
 pub mod key;
 pub mod leg;
+pub mod nursery;
 pub mod peer;
 pub mod progress;
 pub mod report;
 pub mod request;
 pub mod shore;
 pub mod stack;
+pub mod starts;
 pub mod stdio;
 pub mod unbound;
 

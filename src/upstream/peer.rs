@@ -20,9 +20,11 @@ use crate::upstream::condition::Condition;
 use crate::upstream::connection::{Connection, Transport};
 use crate::upstream::flight::{Failure, Flight};
 use crate::upstream::health::Breaker;
-use crate::upstream::http::session::{HttpConnection, Way};
+use crate::upstream::http::session::HttpConnection;
+use crate::upstream::http::way::Way;
 use crate::upstream::key::Key;
 use crate::upstream::report::Report;
+use crate::upstream::starts::{Crashes, Kin, Want, own_tenant};
 
 /// Calls to one upstream that may be under way at once; more wait for their turn.
 ///
@@ -36,6 +38,8 @@ const FAREWELL: Duration = Duration::from_secs(10);
 pub enum Road {
     /// On the network.
     Http(Arc<Way>),
+    /// As a child.
+    Stdio(Kin),
     /// Not at all, for this reason, which the operator can mend.
     None(String),
 }
@@ -68,6 +72,7 @@ pub struct Peer {
 struct Slot {
     open: Mutex<Option<Arc<Connection>>>,
     opening: Flight<Arc<Connection>>,
+    crashes: Crashes,
 }
 
 impl Slot {
@@ -131,10 +136,6 @@ impl Peer {
         if let Some(connection) = slot.current() {
             return Ok(connection);
         }
-        if let Some(connection) = self.adopt(&key, purpose) {
-            *slot.lock() = Some(Arc::clone(&connection));
-            return Ok(connection);
-        }
         let (this, owner, purpose) = (Arc::clone(self), key.owner(purpose).cloned(), purpose.clone());
         let place = Arc::clone(&slot);
         let opening = slot.opening.join("upstream opening", move || async move {
@@ -142,7 +143,20 @@ impl Peer {
             if let Some(connection) = place.current() {
                 return Ok(connection);
             }
-            let connection = this.open(&key, owner.as_ref(), &purpose).await?;
+            if let Some(connection) = this.adopt(&key, &purpose) {
+                *place.lock() = Some(Arc::clone(&connection));
+                return Ok(connection);
+            }
+            let lost = place.lock().take();
+            let loss = lost.as_ref().and_then(|connection| connection.loss());
+            if let Some(loss) = loss {
+                this.condition.lost(&loss.why);
+            }
+            place.crashes.pause(loss, &this.blame, &this.report).await?;
+            drop(lost);
+            let opened = this.open(&key, owner.as_ref(), &purpose).await;
+            place.crashes.opened(opened.is_ok());
+            let connection = opened?;
             *place.lock() = Some(Arc::clone(&connection));
             // A session that ended meanwhile has been released already, and will not be again.
             if owner.is_some_and(|owner| owner.ended.is_cancelled()) {
@@ -159,11 +173,8 @@ impl Peer {
         let (Key::Session(_), Purpose::Session(session)) = (key, purpose) else { return None };
         let shared = self.slots.get(&Key::Shared)?.current()?;
         // An upstream that answered the latest revision with an older one would answer the session's so, too.
-        if shared.handshake().revision > session.revision || !shared.spend() {
+        if shared.handshake().revision > session.revision || !shared.adopt(session) {
             return None;
-        }
-        if let Some(level) = session.log_level() {
-            shared.set_log_level(level);
         }
         Some(shared)
     }
@@ -180,16 +191,27 @@ impl Peer {
             Road::Http(way) => {
                 HttpConnection::open(Arc::clone(way), offered, owner.cloned()).await.map(Transport::Http)
             }
+            Road::Stdio(kin) => {
+                let tenant = match purpose {
+                    Purpose::Session(session) => Arc::clone(&session.who.tenant),
+                    Purpose::Catalog => own_tenant(),
+                };
+                let serves_catalog = *key == Key::Shared;
+                let opened = kin.open(Want { tenant, offered, serves_catalog }).await;
+                if let (Ok(connection), Some(level)) = (&opened, owner.and_then(|owner| owner.log_level())) {
+                    connection.set_log_level(level);
+                }
+                opened.map(Transport::Stdio)
+            }
             Road::None(why) => Err(Failure::plain(self.blame.unsent(why.clone()))),
         };
-        let _ = purpose;
         match opened {
             Ok(transport) => {
                 let connection = Connection::new(transport, self.report.connection());
                 self.met(&connection);
                 if *key != Key::Shared {
                     // It is its session's from the start.
-                    let _ = connection.spend();
+                    connection.spend();
                 }
                 Ok(Arc::new(connection))
             }

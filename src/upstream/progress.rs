@@ -36,8 +36,7 @@ impl Progress {
         let value: f64 = std::str::from_utf8(params.value(message.text(), "progress")?).ok()?.parse().ok()?;
         {
             let mut highest = self.highest.lock().unwrap_or_else(PoisonError::into_inner);
-            // Written so that a value that is no number is refused too.
-            if !(value > *highest) {
+            if value.is_nan() || value <= *highest {
                 return None;
             }
             *highest = value;

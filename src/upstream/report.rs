@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::call::Handshake;
 use crate::jsonrpc::Object;
 use crate::telemetry::events::upstream::{
-    HandshakeDone, HandshakeFailed, LateAnswer, RefusedByUpstream, Retried, SessionRenewed,
+    ChildRestarting, HandshakeDone, HandshakeFailed, LateAnswer, RefusedByUpstream, Retried, SessionRenewed,
 };
 use crate::telemetry::events::wire::{MessageDropped, Push, PushChannel, Redirected};
 use crate::telemetry::meters::{Held, UpstreamMeter};
@@ -79,6 +79,11 @@ impl Report {
         SessionRenewed { upstream: self.upstream() }.emit();
     }
 
+    /// A child that has ended is started anew after a pause.
+    pub fn restarting(&self, failures: u32, after: Duration) {
+        ChildRestarting { upstream: self.upstream(), failures, after }.emit();
+    }
+
     /// A call is sent once more.
     pub fn retried(&self, why: &dyn std::fmt::Display) {
         Retried { upstream: self.upstream(), error: why }.emit();
@@ -115,7 +120,6 @@ impl Report {
     }
 
     /// Counts a connection until the guard is dropped.
-    #[must_use]
     pub fn connection(&self) -> Held {
         self.meter.connection()
     }

@@ -22,21 +22,28 @@ use crate::upstream::http::address::Origin;
 use crate::upstream::http::connect::Connector;
 use crate::upstream::http::post::{Endpoint, Health};
 use crate::upstream::http::proxy::proxy_for;
-use crate::upstream::http::session::{Way, configured};
 use crate::upstream::http::tls::Trust;
+use crate::upstream::http::way::{Way, configured};
+use crate::upstream::nursery::{Nursery, command};
 use crate::upstream::peer::{Peer, Road};
 use crate::upstream::report::Report;
 use crate::upstream::stack;
+use crate::upstream::starts::Kin;
+use crate::upstream::stdio::guardian::Reexec;
 use crate::upstream::unbound::{Observers, Unbound};
 
 /// How often idle connections are looked for, at most and at least.
 const SWEEP: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How long the guardian gets to end what is left, beyond the limit.
+const LAST: Duration = Duration::from_secs(1);
 
 /// All upstreams of a configuration.
 pub struct ServerShore {
     peers: Arc<[Arc<Peer>]>,
     observers: Observers,
     ending: tasks::Group,
+    nursery: Arc<Nursery>,
     idle: Duration,
     sweeping: AtomicBool,
 }
@@ -47,8 +54,19 @@ impl ServerShore {
     /// # Errors
     /// When children cannot be supervised.
     pub fn new(config: Arc<Snapshot>, meters: &[Arc<UpstreamMeter>]) -> io::Result<Self> {
+        Self::guarded(config, meters, Reexec::own()?)
+    }
+
+    /// As [`new`](Self::new), with another way to start the guardian of the children.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn guarded(config: Arc<Snapshot>, meters: &[Arc<UpstreamMeter>], reexec: Reexec) -> io::Result<Self> {
         let (observers, ending) = (Observers::default(), tasks::Group::new());
-        let builder = Builder { config: &config, observers: &observers, trust: Arc::new(Trust::new(None)) };
+        let needed = config.upstreams.iter().any(|one| matches!(one.transport, Transport::Stdio(_)));
+        let nursery = Arc::new(Nursery::start(&config.children, needed, reexec)?);
+        let trust = Arc::new(Trust::new(None));
+        let builder = Builder { config: &config, observers: &observers, trust, nursery: &nursery };
         let peers = config
             .upstreams
             .iter()
@@ -60,7 +78,7 @@ impl ServerShore {
             })
             .collect();
         let idle = config.children.idle;
-        Ok(Self { peers, observers, ending, idle, sweeping: AtomicBool::new(false) })
+        Ok(Self { peers, observers, ending, nursery, idle, sweeping: AtomicBool::new(false) })
     }
 
     /// The service that makes calls.
@@ -93,10 +111,12 @@ impl ServerShore {
     /// Ends all connections and children within about `limit`.
     pub async fn shutdown(&self, limit: Duration) {
         let all = join_all(self.peers.iter().map(|peer| peer.close(limit)));
-        // Whoever is late is cut off by the end of the process.
-        let _ = clock::within(limit, all).await;
-        let _ = self.ending.drain(limit).await;
+        let until = clock::now() + limit;
+        // Whoever is late is cut off: what is left of its connection is dropped below.
+        let _ = clock::within(until, all).await;
+        let _ = self.ending.drain(until).await;
         self.ending.stop();
+        let _ = clock::within(until + LAST, self.nursery.close()).await;
     }
 
     /// Starts to look for idle connections, once there may be some.
@@ -146,6 +166,7 @@ struct Builder<'a> {
     observers: &'a Observers,
     /// The system's roots alone, read once for all.
     trust: Arc<Trust>,
+    nursery: &'a Arc<Nursery>,
 }
 
 impl Builder<'_> {
@@ -170,7 +191,12 @@ impl Builder<'_> {
             Transport::Remote(remote) => self
                 .way(upstream, remote, health.clone(), unbound)
                 .map_or_else(Road::None, |way| Road::Http(Arc::new(way))),
-            Transport::Stdio(_) => Road::None("processes are not supported yet".to_owned()),
+            Transport::Stdio(entry) => {
+                let config = self.config;
+                let command = command(upstream, entry, &config.environment, config.max_message);
+                let nursery = Arc::clone(self.nursery);
+                Road::Stdio(Kin::new(command, nursery, upstream.timeouts.clone(), unbound))
+            }
         };
         Peer::new(Arc::clone(upstream), road, health, ending)
     }
@@ -194,7 +220,7 @@ impl Builder<'_> {
         let endpoint = Endpoint::new(url.clone(), connector, health).map_err(|error| error.to_string())?;
         Ok(Way {
             endpoint,
-            headers: configured(&remote.headers),
+            configured: configured(&remote.headers),
             handshake: Limit { key: "handshake", after: upstream.timeouts.handshake },
             max_message: self.config.max_message,
             blame: Blame::new(Arc::clone(&upstream.name)),

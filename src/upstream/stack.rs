@@ -38,7 +38,7 @@ pub async fn call(peer: Arc<Peer>, call: OutCall) -> Result<Reply, Fault> {
 async fn drive(peer: Arc<Peer>, call: OutCall, notices: Arc<Notices>) -> Result<Answer, Fault> {
     let deadline = Deadline::of(&peer.config, call.method, call.tool.as_deref());
     admit(&peer)?;
-    let permit = deadline.next(Arc::clone(&peer.permits).acquire_owned()).await?;
+    let permit = deadline.before(Arc::clone(&peer.permits).acquire_owned()).await?;
     // The semaphore is never closed; were it, the gateway would be going down.
     let permit = permit.map_err(|_| Fault::Stopping)?;
     let leg = Leg { call: &call, deadline: &deadline, notices: &notices };
@@ -61,10 +61,10 @@ fn admit(peer: &Peer) -> Result<(), Fault> {
 }
 
 async fn attempt(peer: &Arc<Peer>, leg: Leg<'_>) -> Result<Answer, Fault> {
-    let connection = leg.deadline.next(peer.connection(&leg.call.purpose)).await?;
+    let connection = leg.deadline.before(peer.connection(&leg.call.purpose)).await?;
     let connection = connection.map_err(|failure| failure.fault)?;
     if matches!(leg.call.purpose, Purpose::Catalog) && !matches!(leg.call.method.answer, Answers::List(_)) {
-        let _ = connection.spend();
+        connection.spend();
     }
     connection.call(leg).await
 }

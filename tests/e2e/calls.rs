@@ -250,7 +250,7 @@ async fn f_063_bad_neighbours_delay_neither_handshake_nor_lists() {
     let hanging = http_server().on("initialize", async |_: Exchange| Reply::Hang);
     let plan = gateway().upstream("alpha", http_server().tool("echo")).upstream("silent", silent.entry());
     let plan = plan.upstream("refusing", refusing.entry()).upstream("hanging", hanging);
-    let gateway = plan.with(json!({"catalog": {"startBudget": "1s"}})).start().await;
+    let gateway = plan.with(json!({"catalog": {"startBudget": "1s"}})).start_at_once().await;
     let (client, took) = timed(gateway.client()).await;
     assert!(took < secs(2), "initialize took {took:?}");
     let (names, took) = timed(client.tool_names()).await;

@@ -24,7 +24,7 @@ async fn rages_alone_at(bad: impl Into<Entry>, arguments: Value) {
     let plan =
         gateway().upstream("alpha", http_server().tool("echo")).upstream("bad", bad.into().with(limits));
     let plan = plan.upstream("omega", stdio_server().tool("echo"));
-    let gateway = plan.with(json!({"catalog": {"startBudget": "500ms"}})).start().await;
+    let gateway = plan.with(json!({"catalog": {"startBudget": "500ms"}})).start_at_once().await;
     let (client, took) = timed(gateway.client()).await;
     assert!(took < UNDISTURBED, "initialize took {took:?}");
     let good = ["alpha__echo".to_owned(), "omega__echo".to_owned()];
@@ -37,8 +37,9 @@ async fn rages_alone_at(bad: impl Into<Entry>, arguments: Value) {
 
     let stranger = gateway.client().await;
     let provoking = futures_util::future::join_all((0..6).map(|n| {
-        let (client, name) = (&stranger, if n < 3 { "bad__do" } else { "bad__other" });
-        client.call(name, arguments.clone())
+        let name = if n < 3 { "bad__do" } else { "bad__other" };
+        let params = json!({"name": name, "arguments": arguments});
+        provoke(stranger.post(&kit::text::request(&n.to_string(), "tools/call", &params.to_string())))
     }));
     let undisturbed = async {
         for n in 0..40 {
@@ -58,17 +59,29 @@ async fn rages_alone_at(bad: impl Into<Entry>, arguments: Value) {
             pass(ms(10)).await;
         }
     };
-    let (provoked, ()) = tokio::join!(provoking, undisturbed);
-    for outcome in provoked {
-        assert_eq!(outcome.status, 200, "{outcome:?}");
-        let answered = outcome.tree["error"]["code"].is_i64() || outcome.is_result();
-        assert!(answered, "a call to the bad one was left without an answer: {outcome:?}");
-    }
+    tokio::join!(provoking, undisturbed);
     for name in &good {
         client.call(name, json!({})).await.result();
     }
     assert_eq!(gateway.operator("/livez").await.0, 200);
     assert_eq!(gateway.operator("/readyz").await.0, 200);
+}
+
+/// A call to the bad one must end: with an answer, or cut where a begun answer cannot be completed.
+async fn provoke(letter: Letter) {
+    let mut answer = letter.send().await;
+    assert_eq!(answer.status, 200);
+    let mut body = Vec::new();
+    loop {
+        match answer.piece().await {
+            Ok(Some(piece)) => body.extend(piece),
+            Ok(None) => break,
+            Err(_cut) => return,
+        }
+    }
+    let body = String::from_utf8_lossy(&body);
+    let answered = body.contains("\"error\":{") || body.contains("\"result\":{");
+    assert!(answered, "a call to the bad one was left without an answer: {body}");
 }
 
 /// An HTTP server whose handshake and lists are fine and whose calls go wrong in this way.
@@ -153,7 +166,7 @@ async fn floods_its_answer_without_end() {
 async fn floods_notifications_on_its_push_stream() {
     let bad = http_server().tool("do").tool("other").start();
     let message = kit::text::notification("notifications/tools/list_changed", "{}");
-    let noise = bytes::Bytes::from(kit::text::event(&message).repeat(20));
+    let noise = bytes::Bytes::from(kit::text::event(&message).repeat(2));
     bad.guard(move |seen| (seen.verb == "GET").then(|| Page::stream().end(End::Flood(noise.clone())).into()));
     rages_alone(&bad).await;
 }

@@ -59,7 +59,7 @@ async fn f_026_a_child_that_exits_at_the_start_fails_alone() {
     let broken = json!({"command": "sh", "args": ["-c", "echo boom-from-the-child >&2; exit 3"]});
     let missing = json!({"command": "no-such-program-anywhere"});
     let plan = gateway().upstream("alpha", broken).upstream("gone", missing);
-    let gateway = plan.upstream("beta", stdio_server().tool("echo")).start().await;
+    let gateway = plan.upstream("beta", stdio_server().tool("echo")).start_at_once().await;
     let (client, took) = timed(gateway.client()).await;
     assert!(took < secs(3), "initialize took {took:?}");
     client.tools_until("beta is listed", |names| names.contains(&"beta__echo".into())).await;
@@ -172,7 +172,7 @@ async fn f_028_a_slow_first_start_delays_nobody_and_appears_later() {
     let plan = gateway().upstream("alpha", alpha.with(json!({"timeouts": {"handshake": "500ms"}})));
     let plan =
         plan.upstream("beta", stdio_server().tool("echo")).with(json!({"catalog": {"startBudget": "1s"}}));
-    let gateway = plan.start().await;
+    let gateway = plan.start_at_once().await;
     let (client, took) = timed(gateway.client()).await;
     assert!(took < secs(3), "initialize took {took:?}");
     let (names, took) = timed(client.tools_until("beta", |names| names.contains(&"beta__echo".into()))).await;
@@ -218,8 +218,9 @@ async fn f_029_a_slow_call_holds_up_nothing_on_the_same_child() {
 #[tokio::test]
 async fn f_030_a_child_gets_an_allow_list_and_its_entrys_own() {
     let alpha = stdio_server().tool("echo").start();
-    let entry =
-        alpha.with(json!({"passEnv": ["FOO"]})).and(json!({"env": {"API_KEY": "abc", "LANG": "tlh"}}));
+    let entry = alpha
+        .with(json!({"passEnv": ["FOO"]}))
+        .and(json!({"env": {"API_KEY": "abc", "LANG": "tlh", "P": "pa$HOMEs"}}));
     let plan = gateway().upstream("alpha", entry);
     let plan = plan.environment("GW_TOKEN", "t1").environment("AWS_SECRET_ACCESS_KEY", "s3");
     let plan = plan.environment("FOO", "x").environment("BAR", "y").environment("LANG", "de");
@@ -231,7 +232,8 @@ async fn f_030_a_child_gets_an_allow_list_and_its_entrys_own() {
     let children = alpha.children();
     let environment = children[0].environment();
     let value = |name: &str| environment.get(name).map(String::as_str);
-    for (name, wanted) in [("API_KEY", "abc"), ("LANG", "tlh"), ("FOO", "x"), ("TZ", "UTC"), ("LC_ALL", "C")]
+    for (name, wanted) in
+        [("API_KEY", "abc"), ("LANG", "tlh"), ("P", "pa$HOMEs"), ("FOO", "x"), ("TZ", "UTC"), ("LC_ALL", "C")]
     {
         assert_eq!(value(name), Some(wanted), "{name}");
     }
@@ -251,8 +253,8 @@ async fn f_031_clients_that_reset_in_a_call_harm_nobody() {
         pass(ms(100)).await;
         Reply::text("done")
     });
-    let gateway =
-        gateway().upstream("alpha", alpha.start().with(json!({"isolation": "shared"}))).start().await;
+    let entry = Entry::from(alpha).with(json!({"isolation": "shared"}));
+    let gateway = gateway().upstream("alpha", entry).start().await;
     let client = gateway.client().await;
     client.call("alpha__echo", json!({})).await.result();
     let leaver = gateway.client().await;
@@ -346,12 +348,13 @@ async fn f_085_one_child_for_each_session_that_uses_it() {
         assert_eq!(client.delete().send().await.status, 204);
     }
     alpha.until("only the catalog's child is left", || (alpha.running().len() <= 1).then_some(())).await;
-    if cfg!(target_os = "linux") {
-        eventually(SOON, "no zombie", || {
-            kit::process::descendants(gateway.pid()).iter().all(|found| found.state != 'Z')
-        })
-        .await;
-    }
+    no_zombies(&gateway).await;
+}
+
+/// Waits until every process that ended has been reaped. Says nothing where that cannot be seen.
+async fn no_zombies(gateway: &Gateway) {
+    let reaped = || kit::process::descendants(gateway.pid()).iter().all(|found| found.state != 'Z');
+    eventually(SOON, "no zombie", reaped).await;
 }
 
 /// R-11 STDIO-10: at the cap calls queue; then the error names the key to change.
@@ -380,8 +383,7 @@ async fn r_11_the_cap_on_children_queues_and_then_names_its_key() {
 #[tokio::test]
 async fn r_11_an_idle_child_is_stopped_and_comes_back_on_demand() {
     let alpha = stdio_server().tool("echo").start();
-    let gateway =
-        gateway().upstream("alpha", &alpha).with(json!({"children": {"idle": "500ms"}})).start().await;
+    let gateway = gateway().upstream("alpha", &alpha).with(json!({"children": {"idle": "1s"}})).start().await;
     let client = gateway.client().await;
     client.call("alpha__echo", json!({})).await.result();
     alpha.wait_until_empty().await;
@@ -446,7 +448,7 @@ async fn stdio_04_a_stubborn_tree_is_killed_to_the_last() {
         [child.pid(), near, far].iter().all(|pid| !kit::process::alive(*pid))
     })
     .await;
-    assert!(kit::process::descendants(gateway.pid()).iter().all(|found| found.state != 'Z'));
+    no_zombies(&gateway).await;
 }
 
 /// R-13 F-098: the death of the gateway ends every child, however stubborn.
@@ -482,12 +484,13 @@ async fn r_12_an_entry_that_cannot_be_used_fails_alone() {
 async fn r_13_a_child_inherits_nothing_but_its_three_pipes() {
     let alpha = stdio_server().tool("echo").start();
     let (_, words) = alpha.command();
-    let look = r#"ls /proc/$$/fd > descriptors; exec sh -c "$0" "$@""#;
+    // What the shell inherited, `ls` inherits too; the fourth is the folder that it reads.
+    let look = r#"ls /proc/self/fd > descriptors; exec sh -c "$0" "$@""#;
     let entry = json!({"command": "sh", "args": ["-c", look, words[1], words[2], words[3]]});
     let gateway = gateway().upstream("alpha", entry).start().await;
     gateway.client().await.call("alpha__echo", json!({})).await.result();
     let seen = std::fs::read_to_string(gateway.file().with_file_name("descriptors")).unwrap();
-    assert_eq!(seen.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2"]);
+    assert_eq!(seen.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
     let status = std::fs::read_to_string(format!("/proc/{}/status", alpha.running()[0].pid())).unwrap();
     assert!(status.contains("NoNewPrivs:\t1"), "{status}");
 }

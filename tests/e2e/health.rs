@@ -40,7 +40,7 @@ async fn f_099_probes_speak_of_the_gateway_alone() {
 async fn r_33_a_required_upstream_decides_readiness() {
     let alpha = http_server().tool("echo").start();
     alpha.stop().await;
-    let gateway = gateway().upstream("alpha", alpha.with(json!({"required": true}))).start().await;
+    let gateway = gateway().upstream("alpha", alpha.with(json!({"required": true}))).start_at_once().await;
     pass(ms(500)).await;
     assert_eq!(gateway.operator("/readyz").await.0, 503);
     assert_eq!(gateway.operator("/livez").await.0, 200);
@@ -61,8 +61,11 @@ async fn f_083_readiness_waits_for_the_first_tries() {
         ask.hello()
     });
     let alpha = alpha.start();
-    let gateway =
-        gateway().upstream("alpha", &alpha).with(json!({"catalog": {"startBudget": "2s"}})).start().await;
+    let gateway = gateway()
+        .upstream("alpha", &alpha)
+        .with(json!({"catalog": {"startBudget": "2s"}}))
+        .start_at_once()
+        .await;
     assert_eq!(gateway.operator("/readyz").await.0, 503);
     assert_eq!(gateway.operator("/livez").await.0, 200);
     let client = gateway.client().await;
@@ -314,4 +317,17 @@ async fn f_098_sigint_drains_too() {
     gateway.client().await.tools().await;
     gateway.signal(Signal::INT);
     assert_eq!(gateway.exit(secs(10)).await.code(), Some(0));
+}
+
+/// a port that is taken is said so, with the way out, and no other is taken silently.
+#[tokio::test]
+async fn r_24_a_taken_port_is_named_and_ends_the_start() {
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for ours in [json!({"listen": address}), json!({"admin": {"listen": address}})] {
+        let (status, log) =
+            gateway().upstream("alpha", http_server().tool("echo")).with(ours).refused().await;
+        assert!(status.code().is_some_and(|code| code != 0), "{status:?}");
+        assert!(log.contains(&address), "{log}");
+    }
 }

@@ -224,12 +224,12 @@ async fn f_100_an_upstream_that_comes_late_is_found() {
 #[tokio::test]
 async fn f_084_an_idle_gateway_opens_no_further_sessions_and_leaves_none() {
     let alpha = http_server().tool("echo").start();
-    let busy = json!({"catalog": {"refresh": "300ms"}});
+    let busy = json!({"catalog": {"refresh": "1s"}});
     let mut gateway = gateway().upstream("alpha", &alpha).with(busy).start().await;
     let client = gateway.client().await;
     client.call("alpha__echo", json!({})).await.result();
     let (handshakes, open) = (alpha.seen("initialize").len(), alpha.sessions().len());
-    pass(secs(2)).await;
+    pass(secs(3)).await;
     assert_eq!(alpha.seen("initialize").len(), handshakes);
     assert!(alpha.sessions().len() <= open && open <= 2, "{open} sessions at the upstream");
     assert_eq!(gateway.terminate().await.code(), Some(0));

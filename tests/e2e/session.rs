@@ -105,8 +105,7 @@ async fn f_017_a_deleted_session_ends_its_streams_and_its_upstream_sessions() {
 #[tokio::test]
 async fn f_017_an_idle_session_expires_and_one_with_a_stream_does_not() {
     let alpha = http_server().tool("echo").start();
-    let gateway =
-        gateway().upstream("alpha", &alpha).with(json!({"sessions": {"idle": "700ms"}})).start().await;
+    let gateway = gateway().upstream("alpha", &alpha).with(json!({"sessions": {"idle": "1s"}})).start().await;
     let (idle, listening) = (gateway.client().await, gateway.client().await);
     idle.call("alpha__echo", json!({})).await.result();
     let used = alpha.seen("tools/call")[0].session.clone().unwrap();
@@ -114,7 +113,7 @@ async fn f_017_an_idle_session_expires_and_one_with_a_stream_does_not() {
     alpha.until("DELETE at the upstream", || alpha.ended().contains(&used).then_some(())).await;
     let gone = idle.post(&kit::text::request("1", "ping", "{}")).send().await;
     assert_eq!(gone.status, 404);
-    pass(ms(1000)).await;
+    pass(ms(1500)).await;
     assert!(!stream.ended());
     assert!(listening.request("ping", json!({})).await.is_result());
 }
@@ -123,7 +122,7 @@ async fn f_017_an_idle_session_expires_and_one_with_a_stream_does_not() {
 #[tokio::test]
 async fn life_07_a_handshake_that_is_not_completed_expires() {
     let plan = gateway().upstream("alpha", http_server().tool("echo"));
-    let gateway = plan.with(json!({"sessions": {"handshake": "300ms"}})).start().await;
+    let gateway = plan.with(json!({"sessions": {"handshake": "1s"}})).start().await;
     let mut client = gateway.visitor();
     client.initialize().await.result();
     soon("the half-open session is gone", async {
@@ -141,7 +140,10 @@ async fn f_018_session_ids_are_secret_and_appear_once() {
     let gateway = gateway().upstream("alpha", &alpha).with(json!({"log": {"level": "trace"}})).start().await;
     let (client, other) = (gateway.client().await, gateway.client().await);
     let own = client.session.clone().unwrap();
-    assert!(own.len() >= 22 && own.bytes().all(|byte| (0x21..=0x7e).contains(&byte)), "{own:?}");
+    assert!(
+        (22..=256).contains(&own.len()) && own.bytes().all(|byte| (0x21..=0x7e).contains(&byte)),
+        "{own:?}"
+    );
     assert_ne!(client.session, other.session);
     let mut outcomes =
         vec![client.request("ping", json!({})).await, client.request("tools/list", json!({})).await];
@@ -257,6 +259,30 @@ async fn f_019_an_endpoint_of_one_upstream_shows_it_alone_on_every_path() {
     let merged = gateway.client().await;
     let foreign = merged.post(&kit::text::request("1", "ping", "{}")).path("/mcp/alpha").send().await;
     assert_eq!(foreign.status, 404, "a session belongs to the endpoint it was made on");
+}
+
+/// F-079 F-080: upstreams with sessions (of long ids), without, and children, in one session of short id.
+#[tokio::test]
+async fn f_080_stateful_and_stateless_upstreams_work_side_by_side() {
+    let long = "n".repeat(200);
+    let stateful =
+        http_server().named(&long).call("inc", async |ask: Exchange| Reply::text(ask.count(1).to_string()));
+    let stateful = stateful.start();
+    let stateless = http_server().without_sessions().without_stream().tool("echo").start();
+    let plan = gateway().upstream("stateful", &stateful).upstream("stateless", &stateless);
+    let gateway = plan.upstream("child", stdio_server().tool("echo")).start().await;
+    for revision in [NEWEST, "2025-06-18"] {
+        let client = gateway.visitor().asking_for(revision).connect().await;
+        assert!(client.session.as_ref().unwrap().len() <= 256);
+        assert_eq!(client.call("stateful__inc", json!({})).await.said(), "1");
+        assert_eq!(client.call("stateful__inc", json!({})).await.said(), "2");
+        client.call("stateless__echo", json!({})).await.result();
+        client.call("child__echo", json!({})).await.result();
+    }
+    assert!(
+        stateless.received().iter().all(|seen| seen.session.is_none()),
+        "HTTP-26: none was issued, none is sent"
+    );
 }
 
 /// R-16 HTTP-11: a dropped connection is no cancellation.

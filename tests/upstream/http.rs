@@ -261,12 +261,12 @@ async fn f_060_limits_are_named_and_cancel_upstream() {
     })
     .await;
     let rig = Rig::new(&format!(
-        r#"{}, "portcullis": {{"timeouts": {{"callIdle": "150ms", "list": "100ms"}}}}"#,
+        r#"{}, "portcullis": {{"timeouts": {{"callIdle": "500ms", "list": "300ms"}}}}"#,
         entry(&server)
     ));
     let session = session(1);
     let fault = rig.call(&session, r#"{"name":"slow"}"#).await.unwrap_err();
-    assert_eq!(fault.to_string(), "upstream `alpha` did not answer within its `callIdle` limit of 0.15 s");
+    assert_eq!(fault.to_string(), "upstream `alpha` did not answer within its `callIdle` limit of 0.5 s");
     let cancelled = server.wait_for(|seen| seen.method() == "notifications/cancelled").await;
     assert!(cancelled.body.contains(r#""reason":"timeout""#));
     // F-020: the others are not concerned.

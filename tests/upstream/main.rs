@@ -2,3 +2,5 @@
 
 mod http;
 mod rig;
+mod stdio;
+mod tls;

@@ -21,8 +21,9 @@ use portcullis::mcp::methods::{self, ItemKind};
 use portcullis::mcp::revision::Revision;
 use portcullis::telemetry::meters::UpstreamMeter;
 use portcullis::upstream::ServerShore;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use portcullis::upstream::stdio::guardian::Reexec;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
@@ -131,7 +132,7 @@ pub fn greeting(seen: &Seen, session: Option<&str>) -> Option<Act> {
     })
 }
 
-type Script = dyn Fn(&Seen) -> Act + Send + Sync;
+pub type Script = dyn Fn(&Seen) -> Act + Send + Sync;
 
 /// A server that does what its script says.
 pub struct Server {
@@ -197,8 +198,13 @@ impl Server {
     }
 }
 
-async fn serve(stream: TcpStream, connection: usize, script: &Script, tell: impl Fn(Seen)) {
-    let (read, mut write) = stream.into_split();
+pub async fn serve<S: AsyncRead + AsyncWrite>(
+    stream: S,
+    connection: usize,
+    script: &Script,
+    tell: impl Fn(Seen),
+) {
+    let (read, mut write) = tokio::io::split(stream);
     let mut read = BufReader::new(read);
     while let Some(seen) = request(&mut read, connection).await {
         let act = script(&seen);
@@ -227,7 +233,7 @@ async fn serve(stream: TcpStream, connection: usize, script: &Script, tell: impl
     }
 }
 
-async fn request(read: &mut BufReader<tokio::net::tcp::OwnedReadHalf>, connection: usize) -> Option<Seen> {
+async fn request<R: AsyncRead + Unpin>(read: &mut BufReader<R>, connection: usize) -> Option<Seen> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(read.read_u8().await.ok()?);
@@ -285,7 +291,7 @@ pub const ALPHA: UpstreamId = UpstreamId(0);
 impl Rig {
     /// A shore before one upstream, whose entry has these members.
     pub fn new(entry: &str) -> Self {
-        Self::of(&format!(r#"{{"mcpServers": {{"alpha": {{{entry}}}}}}}"#), &Environment::default())
+        Self::of(&format!(r#"{{"mcpServers": {{"alpha": {{{entry}}}}}}}"#), &Environment::capture())
     }
 
     /// A shore before the upstreams of a file.
@@ -293,7 +299,9 @@ impl Rig {
         let config = parse(file, Format::Json, "test", environment).unwrap();
         assert!(config.failed.is_empty(), "{:?}", config.failed);
         let meters: Vec<_> = config.upstreams.iter().map(|one| UpstreamMeter::new(&one.name)).collect();
-        let shore = Arc::new(ServerShore::new(Arc::new(config), &meters).unwrap());
+        // A guardian that ends at once: this program cannot be one, and the tests end their own children.
+        let reexec = Reexec { program: "/bin/false".into(), arguments: Vec::new() };
+        let shore = Arc::new(ServerShore::guarded(Arc::new(config), &meters, reexec).unwrap());
         let (tell, news) = mpsc::unbounded_channel();
         shore.observe(Arc::new(Listening(tell)));
         Self { out: shore.service(), shore, news }

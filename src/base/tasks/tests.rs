@@ -87,3 +87,8 @@ async fn a_group_waits_for_all_and_stops_the_rest() {
     let late = group.spawn("late", pending::<()>()).await;
     assert_eq!(late, Err(Ended::Stopped { task: "late" }));
 }
+
+#[tokio::test]
+async fn blocking_work_gives_its_result() {
+    assert_eq!(blocking("sum", || 1 + 1).await, Ok(2));
+}

@@ -70,6 +70,8 @@ fn what_is_no_answer_is_refused() {
         "{\"id\" 1}",
         "{\"id\":1}}",
         "nonsense",
+        "{\"id\":1,\"result\":{},}",
+        "{\"result\":{\"content\":[1,]}}",
         "{\"result\":]}",
     ] {
         assert!(whole(text).is_err(), "{text}");

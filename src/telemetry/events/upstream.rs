@@ -78,7 +78,7 @@ impl ChildExited<'_> {
         let (upstream, pid, cause, status) = (self.upstream, self.pid, self.cause.word(), self.status);
         match self.cause {
             ExitCause::Stopped => {
-                tracing::info!(target: TARGET, upstream, pid, cause, %status, "child exited")
+                tracing::info!(target: TARGET, upstream, pid, cause, %status, "child exited");
             }
             ExitCause::Exited | ExitCause::Signalled => {
                 tracing::warn!(target: TARGET, upstream, pid, cause, %status, "child exited");

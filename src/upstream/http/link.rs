@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HeaderMap;
+use http::header::{HOST, HeaderMap};
 use http::{Request, Response};
 use http_body::Body as _;
 use http_body_util::Full;
@@ -159,7 +159,9 @@ impl Shared {
         !self.sender.is_closed()
     }
 
-    async fn send(&mut self, request: Whole) -> Result<Response<Incoming>, SendError> {
+    async fn send(&mut self, mut request: Whole) -> Result<Response<Incoming>, SendError> {
+        // The authority stands in the target here.
+        request.headers_mut().remove(HOST);
         if self.sender.ready().await.is_err() {
             return Err(SendError::Unsent(request));
         }

@@ -1,10 +1,12 @@
 //! Upstreams on the network: connections, requests, sessions and streams of Streamable HTTP.
 
 pub mod address;
+mod aside;
 pub mod compression;
 pub mod connect;
 pub mod content;
 pub mod events;
+mod large;
 pub mod link;
 pub mod pool;
 pub mod post;
@@ -14,3 +16,4 @@ mod round;
 pub mod session;
 mod stream;
 pub mod tls;
+pub mod way;

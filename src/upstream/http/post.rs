@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{HeaderMap, LOCATION};
+use http::header::{HOST, HeaderMap, LOCATION};
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use url::Url;
@@ -80,14 +80,18 @@ pub struct Endpoint {
 
 struct Place {
     url: Url,
+    /// What stands in the request line of HTTP/1.1.
     target: Uri,
+    /// The whole of it, as HTTP/2 wants it.
+    whole: Uri,
 }
 
 impl Place {
     fn new(url: Url, connector: &Connector) -> Result<Self, AddressError> {
         let absolute = connector.proxy.is_some() && !connector.origin.tls;
-        let target = request_target(&url, absolute)?;
-        Ok(Self { url, target })
+        let whole = request_target(&url, true)?;
+        let target = if absolute { whole.clone() } else { request_target(&url, false)? };
+        Ok(Self { url, target, whole })
     }
 }
 
@@ -167,7 +171,6 @@ impl Endpoint {
         self.report.sent(body.len());
         let mut request: Whole = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = place.target.clone();
         *request.headers_mut() = headers.clone();
         loop {
             let (taken, fresh) = match self.pool.take() {
@@ -177,6 +180,10 @@ impl Endpoint {
             if let (Taken::Shared(shared), true) = (&taken, fresh) {
                 self.pool.share(shared.clone());
             }
+            *request.uri_mut() = match &taken {
+                Taken::Single(_) => place.target.clone(),
+                Taken::Shared(_) => place.whole.clone(),
+            };
             mark.store(true, Ordering::Relaxed);
             match taken.send(request, &self.pool).await {
                 Ok(answer) => {
@@ -190,6 +197,7 @@ impl Endpoint {
                         return Err(PostError::Closed);
                     }
                     request = again;
+                    request.headers_mut().insert(HOST, self.host().clone());
                 }
                 Err(SendError::Lost(error)) => return Err(PostError::Lost(error)),
             }

@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream;
 use http::header::{CONTENT_TYPE, HeaderMap};
 use http::{HeaderName, HeaderValue, Method};
 
@@ -18,11 +17,13 @@ use crate::upstream::blame::Blame;
 use crate::upstream::deadline::Deadline;
 use crate::upstream::exchange::Notices;
 use crate::upstream::flight::Failure;
+use crate::upstream::http::aside;
 use crate::upstream::http::content::{Content, ContentError};
 use crate::upstream::http::events::{EventError, Events};
+use crate::upstream::http::large::Large;
 use crate::upstream::http::post::Received;
 use crate::upstream::http::refusal::{Refusal, Refused, readdressed};
-use crate::upstream::http::session::{HttpConnection, SESSION_ID, Side, aside};
+use crate::upstream::http::session::{HttpConnection, SESSION_ID, Side};
 use crate::upstream::inbound;
 use crate::upstream::leg::{Leg, Reason, Watch};
 use crate::upstream::progress::{self, Progress};
@@ -61,7 +62,7 @@ pub(super) enum Got {
     /// The answer.
     Message(Message),
     /// The beginning of a large answer, and the rest as it comes.
-    Large(Vec<Bytes>, Content),
+    Large(Vec<Bytes>, Box<Content>),
     /// The session is gone; the request was not executed.
     SessionGone,
 }
@@ -125,7 +126,7 @@ impl HttpConnection {
                 }
                 Got::SessionGone => {
                     watch.refused();
-                    leg.deadline.next(self.renew(live.number)).await?.map_err(|failure| failure.fault)?;
+                    leg.deadline.before(self.renew(live.number)).await?.map_err(|failure| failure.fault)?;
                     renewed = true;
                 }
             }
@@ -189,14 +190,14 @@ impl HttpConnection {
         }
         let (mut parts, mut total) = (Vec::new(), 0);
         if content.declared().is_some_and(|length| length > round.collect as u64) {
-            return Ok(Got::Large(parts, content));
+            return Ok(Got::Large(parts, Box::new(content)));
         }
         while let Some(chunk) = round.deadline.next(content.next()).await? {
             let chunk = chunk.map_err(|error| self.cut(&error, round.safe))?;
             total += chunk.len();
             parts.push(chunk);
             if total > round.collect {
-                return Ok(Got::Large(parts, content));
+                return Ok(Got::Large(parts, Box::new(content)));
             }
         }
         let text = match parts.len() {
@@ -251,7 +252,7 @@ impl HttpConnection {
                 }
                 round.deadline.next(clock::sleep(backoff::stretched(pause))).await?;
                 match self.resume(last_id, round).await? {
-                    Resumed::Stream(content) => break Events::new(content, self.way.max_message),
+                    Resumed::Stream(content) => break Events::new(*content, self.way.max_message),
                     Resumed::NotNow => {}
                     Resumed::Never => return Err(self.lost(round.safe)),
                 }
@@ -329,7 +330,7 @@ impl HttpConnection {
             notices.add(notice);
             return;
         }
-        aside(self, message);
+        aside::take(self, message);
     }
 
     /// Asks for what came after `last_id`.
@@ -341,7 +342,7 @@ impl HttpConnection {
         let send = self.way.endpoint.send(Method::GET, &headers, Bytes::new(), &sent);
         Ok(match round.deadline.next(send).await? {
             Ok(received) if received.status.is_success() && kind(&received.headers) == Some(Form::Events) => {
-                Resumed::Stream(received.content)
+                Resumed::Stream(Box::new(received.content))
             }
             Ok(received) if received.status.is_server_error() => Resumed::NotNow,
             Ok(_) => Resumed::Never,
@@ -350,7 +351,7 @@ impl HttpConnection {
     }
 
     /// A body that ended too early.
-    fn cut(&self, error: &ContentError, safe: bool) -> Fault {
+    pub(super) fn cut(&self, error: &ContentError, safe: bool) -> Fault {
         match error {
             ContentError::Lost(_) => self.lost(safe),
             ContentError::Inflate(error) => self.way.blame.protocol(error.to_string()),
@@ -359,7 +360,7 @@ impl HttpConnection {
 }
 
 enum Resumed {
-    Stream(Content),
+    Stream(Box<Content>),
     NotNow,
     Never,
 }
@@ -389,62 +390,7 @@ impl Drop for Listed<'_> {
     }
 }
 
-/// A large JSON answer on its way through.
-///
-/// *On drop* before its end: the connection is closed.
-struct Large {
-    parts: std::vec::IntoIter<Bytes>,
-    content: Option<Content>,
-    room: usize,
-    safe: bool,
-    deadline: Deadline,
-    connection: Arc<HttpConnection>,
-}
-
-impl Large {
-    fn new(parts: Vec<Bytes>, content: Content, connection: &Arc<HttpConnection>, round: &Round<'_>) -> Self {
-        let room = connection.way.max_message.saturating_sub(parts.iter().map(Bytes::len).sum());
-        Self {
-            parts: parts.into_iter(),
-            content: Some(content),
-            room,
-            safe: round.safe,
-            deadline: round.deadline.clone(),
-            connection: Arc::clone(connection),
-        }
-    }
-
-    fn into_body(self) -> Body {
-        Body::Stream(Box::pin(stream::unfold(self, |mut large| async move {
-            let part = large.next().await?;
-            Some((part, large))
-        })))
-    }
-
-    async fn next(&mut self) -> Option<Result<Bytes, Fault>> {
-        if let Some(part) = self.parts.next() {
-            return Some(Ok(part));
-        }
-        let content = self.content.as_mut()?;
-        let fault = match self.deadline.next(content.next()).await {
-            Ok(None) => {
-                self.content = None;
-                return None;
-            }
-            Ok(Some(Ok(chunk))) if chunk.len() <= self.room => {
-                self.room -= chunk.len();
-                return Some(Ok(chunk));
-            }
-            Ok(Some(Ok(_))) => too_large(&self.connection.way.blame, self.connection.way.max_message),
-            Ok(Some(Err(error))) => self.connection.cut(&error, self.safe),
-            Err(late) => late,
-        };
-        self.content = None;
-        Some(Err(fault))
-    }
-}
-
-fn too_large(blame: &Blame, max: usize) -> Fault {
+pub(super) fn too_large(blame: &Blame, max: usize) -> Fault {
     blame.protocol(format!("its answer exceeds `maxMessage`, {max} bytes"))
 }
 

@@ -5,32 +5,29 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, PROXY_AUTHORIZATION, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use http::{HeaderName, HeaderValue, Method};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::base::{clock, tasks};
 use crate::call::{Fault, Handshake, Session};
-use crate::config::secrets::Secret;
-use crate::jsonrpc::Message;
 use crate::jsonrpc::message::compose;
 use crate::mcp::revision::Revision;
-use crate::upstream::blame::Blame;
-use crate::upstream::deadline::{Deadline, Limit};
+use crate::upstream::deadline::Deadline;
 use crate::upstream::exchange::Notices;
 use crate::upstream::flight::{Failure, Flight};
 use crate::upstream::handshake::{self, HandshakeError};
-use crate::upstream::http::post::{Endpoint, PostError};
+use crate::upstream::http::post::PostError;
 use crate::upstream::http::round::{Got, Round};
+use crate::upstream::http::way::Way;
 use crate::upstream::progress::Progress;
 use crate::upstream::report::Dropped;
-use crate::upstream::unbound::Unbound;
 
 /// The session id's header.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -41,63 +38,13 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Messages of our own that one connection may have under way beside calls: answers and cancellations.
 const CONTROL: usize = 64;
 
-/// What all connections to one upstream share.
-pub struct Way {
-    /// Where requests go.
-    pub endpoint: Endpoint,
-    /// Headers that the configuration adds to each request.
-    pub headers: HeaderMap,
-    /// For the handshake.
-    pub handshake: Limit,
-    /// The largest message, in bytes.
-    pub max_message: usize,
-    /// Names it in faults.
-    pub blame: Blame,
-    /// Where its news go.
-    pub unbound: Unbound,
-    /// Whether the older transport is worth a hint when it refuses (HTTP-38).
-    pub may_be_old: bool,
-}
-
-/// The headers of the configuration that may be sent: what we compute is not theirs to set (F-093).
-#[must_use]
-pub fn configured(headers: &[(String, Secret)]) -> HeaderMap {
-    const OURS: [&str; 11] = [
-        "host",
-        "accept",
-        "accept-encoding",
-        "connection",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "proxy-authorization",
-        "proxy-connection",
-    ];
-    let mut out = HeaderMap::new();
-    for (name, value) in headers {
-        let lower = name.to_ascii_lowercase();
-        if OURS.contains(&lower.as_str()) || lower.starts_with("mcp-") || lower.starts_with("content-") {
-            continue;
-        }
-        if let (Ok(name), Ok(mut value)) =
-            (HeaderName::try_from(lower), HeaderValue::from_str(value.reveal()))
-        {
-            value.set_sensitive(true);
-            out.append(name, value);
-        }
-    }
-    out
-}
-
 /// An open connection: in truth a session, or with upstreams that issue no id only the idea of one (HTTP-41).
 pub struct HttpConnection {
     pub(super) way: Arc<Way>,
     live: ArcSwap<Live>,
     offered: Revision,
-    /// For whom; none for the catalog and for connections of several sessions.
-    owner: Option<Arc<Session>>,
+    /// For whom; unset for the catalog and for connections of several sessions.
+    owner: OnceLock<Arc<Session>>,
     ids: AtomicU64,
     /// Calls whose progress may come on another stream than their own.
     pub(super) sides: Mutex<HashMap<u64, Side>>,
@@ -146,14 +93,14 @@ impl HttpConnection {
                 instructions: None,
             }),
             session: None,
-            post: first_headers(&way),
+            post: way.headers(),
             get: HeaderMap::new(),
         };
         let connection = Arc::new(Self {
             way,
             live: ArcSwap::from_pointee(nothing),
             offered,
-            owner,
+            owner: owner.map_or_else(OnceLock::new, OnceLock::from),
             ids: AtomicU64::new(1),
             sides: Mutex::default(),
             renewing: Flight::default(),
@@ -200,6 +147,10 @@ impl HttpConnection {
         let live = self.live();
         if live.number != seen {
             return Ok(live);
+        }
+        // Its session was ended by us; a new one here would belong to nobody.
+        if self.is_closed() {
+            return Err(Failure::plain(self.way.blame.unsent("its connection is closed")));
         }
         let this = Arc::clone(self);
         let attempt = self.renewing.join("upstream renewal", move || async move {
@@ -258,7 +209,7 @@ impl HttpConnection {
             session: false,
             sent: &AtomicBool::new(false),
         };
-        let headers = first_headers(&self.way);
+        let headers = self.way.headers();
         let (got, issued) = self.round(&headers, handshake::request(id, asked), &round).await?;
         let message = match got {
             Got::Message(message) => message,
@@ -279,7 +230,7 @@ impl HttpConnection {
             id.set_sensitive(true);
             id
         });
-        let mut post = first_headers(&self.way);
+        let mut post = self.way.headers();
         post.insert(PROTOCOL_VERSION, HeaderValue::from_static(handshake.revision.name()));
         if let Some(id) = &session {
             post.insert(SESSION_ID, id.clone());
@@ -303,9 +254,16 @@ impl HttpConnection {
         }
     }
 
+    /// Makes it that of a session.
+    pub fn belong_to(self: &Arc<Self>, session: &Arc<Session>) {
+        // A connection belongs to one session once and for all.
+        let _ = self.owner.set(Arc::clone(session));
+        self.replay();
+    }
+
     /// Brings a new session to where the old one was: its log level (LIFE-26, LOG-02).
     fn replay(self: &Arc<Self>) {
-        if let Some(level) = self.owner.as_ref().and_then(|owner| owner.log_level()) {
+        if let Some(level) = self.owner.get().and_then(|owner| owner.log_level()) {
             self.set_log_level(level);
         }
     }
@@ -320,6 +278,10 @@ impl HttpConnection {
 
     /// Sends a message that nobody waits for: an answer to the upstream, a cancellation, a log level.
     pub(super) fn post_aside(self: &Arc<Self>, text: Bytes) {
+        // Where there is no run time left, the process is about to end.
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
         let Ok(permit) = Arc::clone(&self.control).try_acquire_owned() else {
             self.way.unbound.report.dropped(Dropped::Request);
             return;
@@ -353,6 +315,11 @@ impl HttpConnection {
         }
     }
 
+    /// Closes its streams without a word to the upstream.
+    pub fn abandon(&self) {
+        self.closed.cancel();
+    }
+
     /// Whether it is to be used no more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -379,44 +346,5 @@ impl HttpConnection {
     /// The connection broke after the request had left.
     pub(super) fn lost(&self, safe: bool) -> Fault {
         if safe { self.way.blame.broken("the connection was lost") } else { self.way.blame.outcome_unknown() }
-    }
-}
-
-/// The headers of a request without a session.
-fn first_headers(way: &Way) -> HeaderMap {
-    let mut headers = way.headers.clone();
-    headers.insert(HOST, way.endpoint.host().clone());
-    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    // A compressed answer only costs time on the way to a client that reads it plain.
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if !headers.contains_key(USER_AGENT) {
-        headers
-            .insert(USER_AGENT, HeaderValue::from_static(concat!("portcullis/", env!("CARGO_PKG_VERSION"))));
-    }
-    if let Some(credentials) = way.endpoint.proxy_credentials() {
-        headers.insert(PROXY_AUTHORIZATION, credentials.clone());
-    }
-    headers
-}
-
-/// A message that came on a stream and belongs to no call of that stream.
-pub(super) fn aside(connection: &Arc<HttpConnection>, message: Message) {
-    use crate::upstream::inbound::Inbound;
-
-    let report = &connection.way.unbound.report;
-    match Inbound::of(message) {
-        Inbound::Request(answer) => connection.post_aside(answer),
-        Inbound::ListChanged(kind) => connection.way.unbound.list_changed(kind),
-        Inbound::Progress(message) => {
-            let sides = connection.sides();
-            let side = crate::upstream::progress::request_of(&message).and_then(|id| sides.get(&id));
-            match side.and_then(|side| Some((side, side.progress.readdress(&message)?))) {
-                Some((side, notice)) => side.notices.add(notice),
-                None => report.dropped(Dropped::Progress),
-            }
-        }
-        Inbound::Answer(_) => report.dropped(Dropped::Late),
-        Inbound::Other => report.dropped(Dropped::Notification),
     }
 }

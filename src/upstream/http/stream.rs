@@ -12,10 +12,11 @@ use http::{HeaderName, HeaderValue, Method};
 
 use crate::base::backoff::{Backoff, stretched};
 use crate::base::clock;
+use crate::upstream::http::aside;
 use crate::upstream::http::content::Content;
 use crate::upstream::http::events::{EventError, Events};
 use crate::upstream::http::round::{Form, kind};
-use crate::upstream::http::session::{HttpConnection, aside};
+use crate::upstream::http::session::HttpConnection;
 use crate::upstream::inbound;
 use crate::upstream::report::Dropped;
 
@@ -28,7 +29,7 @@ const STEADY: Duration = Duration::from_secs(30);
 
 /// What an attempt has brought.
 enum Opened {
-    Stream(Content),
+    Stream(Box<Content>),
     /// The session is gone.
     Gone,
     /// Try again later.
@@ -66,7 +67,7 @@ impl Listener {
                 Opened::Stream(content) => {
                     self.began();
                     let since = clock::now();
-                    let renewed = self.read(content).await;
+                    let renewed = self.read(*content).await;
                     if clock::now().saturating_duration_since(since) >= STEADY {
                         self.backoff.reset();
                     }
@@ -105,7 +106,7 @@ impl Listener {
         let sent = AtomicBool::new(false);
         match self.connection.way.endpoint.send(Method::GET, &headers, Bytes::new(), &sent).await {
             Ok(received) if received.status.is_success() => match kind(&received.headers) {
-                Some(Form::Events) => Opened::Stream(received.content),
+                Some(Form::Events) => Opened::Stream(Box::new(received.content)),
                 _ => Opened::Absent,
             },
             Ok(received) => {
@@ -171,7 +172,7 @@ impl Listener {
             self.connection.way.unbound.report.dropped(Dropped::Malformed);
         }
         for message in messages {
-            aside(&self.connection, message);
+            aside::take(&self.connection, message);
         }
     }
 }

@@ -20,7 +20,7 @@ use super::exit::{Cause, Ending, Exit};
 use super::fact::Fact;
 use super::reaper;
 use super::streams::{PipeEnd, Streams, Subject};
-use crate::base::clock;
+use crate::base::{clock, tasks};
 
 /// After a pipe closed, its process is most likely about to end; so long it may take.
 const PARTING: Duration = Duration::from_millis(500);
@@ -184,7 +184,7 @@ async fn is_gone(kin: &Kin) -> bool {
 /// Runs a look at all processes beside the run time's own threads. If the run time is going down, never returns: this
 /// task ends with it.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
+    match tasks::blocking("look at processes", work).await {
         Ok(done) => done,
         Err(_) => std::future::pending().await,
     }

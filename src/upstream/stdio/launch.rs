@@ -4,6 +4,8 @@
 //! no descriptor but its three streams, no privileges to gain, and every signal at its default. On Linux it is told when
 //! the thread that started it ends, so that thread has to last as long as the gateway.
 
+#![allow(unsafe_code, reason = "between fork and exec there are only raw system calls")]
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -67,6 +69,7 @@ const POLITE: [Signal; 6] =
 
 /// Starts a process with pipes for its streams; a guardian has only its input. Blocks until the program is running or
 /// could not be run.
+#[allow(clippy::disallowed_methods, reason = "this is the one place that starts processes")]
 pub(super) fn launch(launch: &Launch<'_>) -> io::Result<Child> {
     let mut command = Command::new(launch.program);
     command

@@ -10,6 +10,7 @@
 
 mod charge;
 pub mod child;
+pub mod connection;
 pub mod environment;
 pub mod exit;
 pub mod fact;
@@ -18,6 +19,7 @@ mod keeper;
 mod launch;
 pub mod pipe;
 mod printable;
+mod reader;
 pub mod reaper;
 pub mod resolve;
 pub mod slots;

@@ -8,6 +8,8 @@
 //!
 //! The roster is one per process, as children belong to a process and not to a value in it.
 
+#![allow(unsafe_code, reason = "only raw `waitid` looks at a child without reaping it")]
+
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -16,9 +16,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use super::client::Client;
-use super::deadline::{Bell, SOON, secs, soon, within};
+use super::deadline::{Bell, SOON, ms, pass, secs, soon, within};
 use super::http_server::{Http, HttpServer};
 use super::letter::Letter;
 use super::metrics::Metrics;
@@ -97,6 +98,12 @@ pub struct Plan {
     keeps: Vec<Box<dyn Any + Send>>,
 }
 
+/// What the first tries of upstreams may take before the gateway is ready without them, and some more.
+const START: Duration = secs(6);
+
+/// How often the operator's port is asked.
+const GLANCE: Duration = ms(20);
+
 /// Begins a gateway: `gateway().upstream("alpha", http_server().tool("echo")).start().await`.
 pub fn gateway() -> Plan {
     let document = json!({
@@ -126,8 +133,21 @@ impl Plan {
         self
     }
 
-    /// Starts it and waits until both its ports are open.
+    /// Starts it and waits until it says that it is ready, as whoever sends it traffic would; one
+    /// that is not ready after all its waiting is handed over all the same.
     pub async fn start(self) -> Gateway {
+        let gateway = self.start_at_once().await;
+        let ready = async {
+            while gateway.operator("/readyz").await.0 != 200 {
+                pass(GLANCE).await;
+            }
+        };
+        let _still_not = tokio::time::timeout(START, ready).await;
+        gateway
+    }
+
+    /// Starts it and waits only until it answers at all: for tests of the start itself.
+    pub async fn start_at_once(self) -> Gateway {
         let mut gateway = self.spawn().await;
         let (log, bell) = (Arc::clone(&gateway.log), gateway.bell.clone());
         let open = || {
@@ -141,13 +161,15 @@ impl Plan {
             }
             status = gateway.child.wait() => panic!("the gateway ended while starting: {status:?}"),
         }
+        // Its ports are open before it serves them.
+        assert_eq!(gateway.operator("/livez").await.0, 200);
         gateway
     }
 
     /// Starts it where it is to refuse, and waits for its end.
     pub async fn refused(self) -> (ExitStatus, String) {
         let mut gateway = self.spawn().await;
-        let status = soon("the gateway refuses to start", gateway.child.wait()).await.unwrap();
+        let status = gateway.exit(SOON).await;
         (status, gateway.log())
     }
 
@@ -162,8 +184,10 @@ impl Plan {
         // A group of its own, so that a Ctrl-C at the terminal does not reach it twice.
         let mut child = command.process_group(0).kill_on_drop(true).spawn().unwrap();
         let (log, bell) = (Arc::new(Mutex::new(Log::default())), Bell::new());
-        tokio::spawn(read(child.stderr.take().unwrap(), Arc::clone(&log), bell.clone()));
-        tokio::spawn(read(child.stdout.take().unwrap(), Arc::clone(&log), bell.clone()));
+        let readers = [
+            tokio::spawn(read(child.stderr.take().unwrap(), Arc::clone(&log), bell.clone())),
+            tokio::spawn(read(child.stdout.take().unwrap(), Arc::clone(&log), bell.clone())),
+        ];
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         let pid = child.id().unwrap();
         Gateway {
@@ -175,6 +199,7 @@ impl Plan {
             bell,
             file,
             _folder: folder,
+            readers,
             _keeps: self.keeps,
         }
     }
@@ -217,6 +242,7 @@ pub struct Gateway {
     operator: SocketAddr,
     log: Arc<Mutex<Log>>,
     bell: Bell,
+    readers: [JoinHandle<()>; 2],
     file: PathBuf,
     _folder: TempDir,
     _keeps: Vec<Box<dyn Any + Send>>,
@@ -280,17 +306,16 @@ impl Gateway {
 
     /// Waits until the metrics are as wanted.
     pub async fn metrics_until(&self, what: &str, mut wanted: impl FnMut(&Metrics) -> bool) -> Metrics {
-        soon(what, async {
-            let mut turn = tokio::time::interval(Duration::from_millis(50));
-            loop {
-                turn.tick().await;
-                let metrics = self.metrics().await;
-                if wanted(&metrics) {
-                    return metrics;
-                }
+        let mut metrics = self.metrics().await;
+        let waiting = async {
+            while !wanted(&metrics) {
+                pass(GLANCE).await;
+                metrics = self.metrics().await;
             }
-        })
-        .await
+        };
+        let found = tokio::time::timeout(SOON, waiting).await.is_ok();
+        assert!(found, "not within {SOON:?}: {what}, but\n{metrics}");
+        metrics
     }
 
     // Its log.
@@ -316,9 +341,14 @@ impl Gateway {
         process::signal(self.pid, signal);
     }
 
-    /// Waits for its end.
+    /// Waits for its end, and for its last words.
     pub async fn exit(&mut self, limit: Duration) -> ExitStatus {
-        within(limit, "the end of the gateway", self.child.wait()).await.unwrap()
+        let status = within(limit, "the end of the gateway", self.child.wait()).await.unwrap();
+        for reader in self.readers.iter_mut().filter(|reader| !reader.is_finished()) {
+            // A child that outlived it may still hold the pipe: that is for the tests of children.
+            let _read_or_held = tokio::time::timeout(secs(1), reader).await;
+        }
+        status
     }
 
     /// Asks it to end and waits until it has.

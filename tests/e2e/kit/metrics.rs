@@ -1,6 +1,7 @@
 //! The operator's metrics page, read as a table.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// One series: its name, its labels, its value.
 #[derive(Clone, Debug)]
@@ -44,6 +45,16 @@ impl Metrics {
         values.sort();
         values.dedup();
         values
+    }
+}
+
+/// The page without the buckets of histograms.
+impl fmt::Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for series in self.series.iter().filter(|series| !series.name.ends_with("_bucket")) {
+            writeln!(f, "{} {:?} {}", series.name, series.labels, series.value)?;
+        }
+        Ok(())
     }
 }
 

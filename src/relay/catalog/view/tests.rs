@@ -48,7 +48,7 @@ fn names(view: &View) -> Vec<String> {
 #[test]
 fn names_lead_to_their_upstream() {
     let alpha = source(0, Some("alpha"), Some(snapshot(&["echo", "a__b"], &[], &[])));
-    let alone = merge(&[alpha.clone()], 46, 1);
+    let alone = merge(std::slice::from_ref(&alpha), 46, 1);
     let both = merge(&[alpha, source(1, Some("beta"), Some(snapshot(&["echo"], &[], &[])))], 46, 2);
     assert_eq!(names(&both), ["alpha__echo", "alpha__a__b", "beta__echo"]);
     assert_eq!(names(&alone), names(&both)[..2]);

@@ -1,0 +1,28 @@
+//! Messages that came on a stream and belong to no call of that stream.
+
+use std::sync::Arc;
+
+use crate::jsonrpc::Message;
+use crate::upstream::http::session::HttpConnection;
+use crate::upstream::inbound::Inbound;
+use crate::upstream::progress;
+use crate::upstream::report::Dropped;
+
+/// A message that came on a stream and belongs to no call of that stream.
+pub(super) fn take(connection: &Arc<HttpConnection>, message: Message) {
+    let report = &connection.way.unbound.report;
+    match Inbound::of(message) {
+        Inbound::Request(answer) => connection.post_aside(answer),
+        Inbound::ListChanged(kind) => connection.way.unbound.list_changed(kind),
+        Inbound::Progress(message) => {
+            let sides = connection.sides();
+            let side = progress::request_of(&message).and_then(|id| sides.get(&id));
+            match side.and_then(|side| Some((side, side.progress.readdress(&message)?))) {
+                Some((side, notice)) => side.notices.add(notice),
+                None => report.dropped(Dropped::Progress),
+            }
+        }
+        Inbound::Answer(_) => report.dropped(Dropped::Late),
+        Inbound::Other => report.dropped(Dropped::Notification),
+    }
+}

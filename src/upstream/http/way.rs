@@ -1,0 +1,109 @@
+//! What all connections to one upstream on the network share: where requests go, and their headers.
+//!
+//! *Invariants.* What the configuration sets never replaces what we compute (F-093).
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, PROXY_AUTHORIZATION, USER_AGENT};
+use http::{HeaderName, HeaderValue};
+
+use crate::config::secrets::Secret;
+use crate::upstream::blame::Blame;
+use crate::upstream::deadline::Limit;
+use crate::upstream::http::post::Endpoint;
+use crate::upstream::unbound::Unbound;
+
+/// What all connections to one upstream share.
+pub struct Way {
+    /// Where requests go.
+    pub endpoint: Endpoint,
+    /// Headers that the configuration adds to each request.
+    pub configured: HeaderMap,
+    /// For the handshake.
+    pub handshake: Limit,
+    /// The largest message, in bytes.
+    pub max_message: usize,
+    /// Names it in faults.
+    pub blame: Blame,
+    /// Where its news go.
+    pub unbound: Unbound,
+    /// Whether the older transport is worth a hint when it refuses (HTTP-38).
+    pub may_be_old: bool,
+}
+
+impl Way {
+    /// The headers of a request without a session.
+    #[must_use]
+    pub fn headers(&self) -> HeaderMap {
+        let mut headers = self.configured.clone();
+        headers.insert(HOST, self.endpoint.host().clone());
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        // A compressed answer only costs time on the way to a client that reads it plain.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if !headers.contains_key(USER_AGENT) {
+            headers.insert(
+                USER_AGENT,
+                HeaderValue::from_static(concat!("portcullis/", env!("CARGO_PKG_VERSION"))),
+            );
+        }
+        if let Some(credentials) = self.endpoint.proxy_credentials() {
+            headers.insert(PROXY_AUTHORIZATION, credentials.clone());
+        }
+        headers
+    }
+}
+
+/// The headers of the configuration that may be sent: what we compute is not theirs to set (F-093).
+#[must_use]
+pub fn configured(headers: &[(String, Secret)]) -> HeaderMap {
+    const OURS: [&str; 11] = [
+        "host",
+        "accept",
+        "accept-encoding",
+        "connection",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "proxy-authorization",
+        "proxy-connection",
+    ];
+    let mut out = HeaderMap::new();
+    for (name, value) in headers {
+        let lower = name.to_ascii_lowercase();
+        if OURS.contains(&lower.as_str()) || lower.starts_with("mcp-") || lower.starts_with("content-") {
+            continue;
+        }
+        if let (Ok(name), Ok(mut value)) =
+            (HeaderName::try_from(lower), HeaderValue::from_str(value.reveal()))
+        {
+            value.set_sensitive(true);
+            out.append(name, value);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// F-093, SEC-24
+    #[test]
+    fn f_093_computed_headers_are_not_the_configurations_to_set() {
+        let pair = |name: &str, value: &str| (name.to_owned(), Secret::from(value.to_owned()));
+        let headers = configured(&[
+            pair("Authorization", "Bearer secret"),
+            pair("mcp-session-id", "forged"),
+            pair("Mcp-Method", "x"),
+            pair("content-type", "x/y"),
+            pair("host", "evil"),
+            pair("transfer-encoding", "chunked"),
+            pair("x-bad", "a\r\nx-evil: 1"),
+            pair("x-team", "a"),
+        ]);
+        let names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["authorization", "x-team"]);
+        assert!(!format!("{headers:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,203 @@
+//! The reader of one child: each message to the call it belongs to, the end to all.
+//!
+//! *Invariants.* It never waits for a client, so that one slow client holds up nobody (F-029, F-087).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::mpsc;
+
+use super::connection::{LAST_WORDS, Line, Loss};
+use super::pipe::{Frame, Noise};
+use crate::base::clock;
+use crate::framing::oversized::Oversized;
+use crate::jsonrpc::{Message, batch, id, text};
+use crate::upstream::inbound::{self, Inbound};
+use crate::upstream::progress;
+use crate::upstream::report::Dropped;
+
+/// Hands out what a child writes.
+pub(super) struct Reader {
+    /// Who waits.
+    pub line: Arc<Line>,
+    /// Counts what is no message.
+    pub noise: Arc<Noise>,
+}
+
+impl Reader {
+    /// Hands out what the child writes until it ends; `exit` says how it ended.
+    pub async fn run(self, mut frames: mpsc::Receiver<Frame>, exit: impl Future<Output = String>) {
+        tokio::pin!(exit);
+        let ended = loop {
+            // Both branches are safe to cancel.
+            tokio::select! {
+                biased;
+                frame = frames.recv() => match frame {
+                    Some(frame) => self.take(frame),
+                    None => break None,
+                },
+                ended = &mut exit => break Some(ended),
+            }
+        };
+        let why = match ended {
+            // Someone else may hold its output open; what it wrote itself is there by now.
+            Some(ended) => {
+                while let Ok(Some(frame)) = clock::within(LAST_WORDS, frames.recv()).await {
+                    self.take(frame);
+                }
+                format!("its process ended: {ended}")
+            }
+            None => match clock::within(LAST_WORDS, exit).await {
+                Ok(ended) => format!("its process ended: {ended}"),
+                Err(clock::Elapsed) => "its process closed its output".to_owned(),
+            },
+        };
+        self.end(why);
+    }
+
+    /// Fails all calls (F-026).
+    fn end(self, why: String) {
+        let manners = &self.line.manners;
+        let asked_for = self.line.closed.is_cancelled();
+        if !asked_for {
+            let loss = Loss { at: clock::now(), why: why.clone().into() };
+            // Nobody else sets it.
+            let _ = self.line.lost.set(loss);
+        }
+        self.line.closed.cancel();
+        let legs = std::mem::take(&mut *self.line.legs());
+        for waiting in legs.into_values() {
+            waiting.mailbox.put(Err(manners.blame.broken(why.clone())));
+        }
+        if !asked_for && manners.serves_catalog && self.line.met.load(Ordering::Relaxed) {
+            manners.unbound.connection_lost();
+        }
+    }
+
+    fn take(&self, frame: Frame) {
+        let report = &self.line.manners.unbound.report;
+        let line = match frame {
+            Frame::Oversized(oversized) => return self.oversized(&oversized),
+            Frame::Message(line) => line,
+        };
+        report.received(line.len());
+        if batch::is_batch(&line) {
+            let (messages, bad) = inbound::messages(line.clone());
+            if bad > 0 {
+                self.noise.skip(&line);
+            }
+            return messages.into_iter().for_each(|message| self.sort(message));
+        }
+        match Message::parse(line.clone()) {
+            Ok(message) => self.sort(message),
+            Err(error) => {
+                // Whoever sends both a result and an error has answered, and wrongly (RPC-06, F-040).
+                let leg = error.id().and_then(|id| self.line.legs().remove(&id.as_number()?));
+                match leg {
+                    Some(leg) => {
+                        let why = format!("its answer is no message: {error}");
+                        leg.mailbox.put(Err(self.line.manners.blame.protocol(why)));
+                    }
+                    None => self.noise.skip(&line),
+                }
+            }
+        }
+    }
+
+    fn sort(&self, message: Message) {
+        let unbound = &self.line.manners.unbound;
+        match Inbound::of(message) {
+            Inbound::Answer(message) => self.answer(message),
+            Inbound::Progress(message) => self.progress(&message),
+            Inbound::Request(answer) => self.line.aside(answer),
+            Inbound::ListChanged(kind) => unbound.list_changed(kind),
+            Inbound::Other => unbound.report.dropped(Dropped::Notification),
+        }
+    }
+
+    fn answer(&self, message: Message) {
+        let waiting = {
+            let mut legs = self.line.legs();
+            let number = number(&message).or_else(|| {
+                // An id that we never sent, or none: it can only mean the call that is alone (F-039, RPC-04).
+                let mut open = legs.keys();
+                open.next().copied().filter(|_| open.next().is_none())
+            });
+            number.and_then(|number| legs.remove(&number))
+        };
+        match waiting {
+            Some(waiting) => waiting.mailbox.put(Ok(message)),
+            None => self.line.manners.unbound.report.dropped(Dropped::Late),
+        }
+    }
+
+    fn progress(&self, message: &Message) {
+        let legs = self.line.legs();
+        let waiting = progress::request_of(message).and_then(|id| legs.get(&id));
+        let Some(waiting) = waiting else {
+            return self.line.manners.unbound.report.dropped(Dropped::Progress);
+        };
+        waiting.mailbox.alive();
+        if let Some((progress, notices)) = &waiting.progress
+            && let Some(notice) = progress.readdress(message)
+        {
+            notices.add(notice);
+        }
+    }
+
+    /// Only the call whose answer was too large fails (F-035).
+    fn oversized(&self, frame: &Oversized) {
+        let manners = &self.line.manners;
+        manners.unbound.report.dropped(Dropped::Oversized);
+        let waiting = {
+            let mut legs = self.line.legs();
+            let named = [&frame.head, &frame.tail].into_iter().flat_map(|end| ids_in(end));
+            let named = named.into_iter().find(|id| legs.contains_key(id));
+            let number = named.or_else(|| {
+                let mut open = legs.keys();
+                open.next().copied().filter(|_| open.next().is_none())
+            });
+            number.and_then(|number| legs.remove(&number))
+        };
+        if let Some(waiting) = waiting {
+            let why = format!(
+                "its answer of {} bytes exceeds `maxMessage`, {} bytes",
+                frame.bytes, manners.max_message
+            );
+            waiting.mailbox.put(Err(manners.blame.protocol(why)));
+        }
+    }
+}
+
+/// The id of an answer by our numbering, also where it came back as a string (F-039).
+fn number(message: &Message) -> Option<u64> {
+    message.id_number().or_else(|| {
+        let id = message.id()?;
+        id::number(text::unquote(id.text())?.as_bytes())
+    })
+}
+
+/// What may be the id in a piece of a message that was too large to be kept: each `"id":` with a number.
+fn ids_in(piece: &[u8]) -> Vec<u64> {
+    const KEY: &[u8] = br#""id":"#;
+    let mut out = Vec::new();
+    for at in memchr::memmem::find_iter(piece, KEY) {
+        let rest = piece[at + KEY.len()..].trim_ascii_start();
+        let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+        out.extend(id::number(&rest[..end]));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// F-035
+    #[test]
+    fn f_035_the_id_is_found_in_the_ends_of_a_message() {
+        assert_eq!(ids_in(br#"{"jsonrpc":"2.0","id": 17,"result":{"id":"x","#), [17]);
+        assert_eq!(ids_in(br#"aaaa"}]},"jsonrpc":"2.0","id":9}"#), [9]);
+        assert!(ids_in(b"\"id\":").is_empty());
+    }
+}
