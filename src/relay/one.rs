@@ -15,6 +15,7 @@ use crate::jsonrpc::{Edits, Kind, Object, text};
 use crate::mcp::methods::{ItemKind, Slot};
 use crate::relay::catalog::item::remove;
 use crate::relay::catalog::view::View;
+use crate::relay::completion;
 use crate::relay::route::Relay;
 
 /// How long a completion may take; suggestions are disposable (COMP-04).
@@ -48,6 +49,7 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
         found => found?,
     };
     let upstream = way.upstream;
+    call.course.goes_to(upstream);
     let completes = slot == Slot::Reference;
     let shown = matches!(call.session.endpoint, Endpoint::Merged);
     let uris = shown.then(|| relay.uris[upstream.index()].clone()).flatten();
@@ -61,6 +63,7 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
         sent.await?
     };
     Ok(match reply {
+        Reply::Done(answer) if completes => Reply::Done(completion::cut(back(relay, upstream, answer, uris))),
         Reply::Done(answer) => Reply::Done(back(relay, upstream, answer, uris)),
         Reply::Items(items) => {
             let catalog = relay.catalog.clone();
@@ -68,7 +71,6 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
                 Item::Done(mut answer) => {
                     note_unknown(&catalog, upstream, &answer);
                     answer.uris.clone_from(&uris);
-                    answer.upstream = Some(upstream);
                     Item::Done(answer)
                 }
                 other => other,
@@ -85,7 +87,6 @@ fn back(
 ) -> Answer {
     note_unknown(&relay.catalog, upstream, &answer);
     answer.uris = uris;
-    answer.upstream = Some(upstream);
     answer
 }
 
@@ -115,6 +116,7 @@ fn out_call(call: Call, way: Way) -> OutCall {
         params: Params::Edited(call.message, edits),
         progress: call.progress,
         tool: way.tool,
+        course: call.course,
     }
 }
 
