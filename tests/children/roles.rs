@@ -1,9 +1,8 @@
 //! Parts that copies of this test program play. In a normal run these tests do nothing.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
-use portcullis::base::clock;
 use portcullis::upstream::stdio::child::Grace;
 use portcullis::upstream::stdio::exit::Cause;
 use portcullis::upstream::stdio::spawn::Spawner;
@@ -41,7 +40,9 @@ time.sleep(600)
     }
     println!("\nPIDS {}", serde_json::to_string(&family).unwrap());
     std::io::stdout().flush().unwrap();
-    clock::sleep(Duration::from_secs(600)).await;
+    // Ends with the test, should that end before it kills this process.
+    let wait = || std::io::stdin().read_to_end(&mut Vec::new());
+    tokio::task::spawn_blocking(wait).await.unwrap().unwrap();
 }
 
 /// A gateway that starts and loses many children, and compares what is open before and after.

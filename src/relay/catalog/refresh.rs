@@ -45,6 +45,8 @@ pub struct Catalog {
     stale: Notify,
     /// True once each upstream was tried and the result merged.
     settled: watch::Sender<bool>,
+    /// Counts merges, for who waits for something to be known.
+    merges: watch::Sender<u64>,
     started: Instant,
 }
 
@@ -71,6 +73,7 @@ impl Catalog {
             store,
             stale: Notify::new(),
             settled: watch::Sender::new(config.upstreams.is_empty()),
+            merges: watch::Sender::new(0),
             started: clock::now(),
             config,
         });
@@ -122,6 +125,31 @@ impl Catalog {
         let _ = clock::within(self.started + budget, settled.wait_for(|settled| *settled)).await;
     }
 
+    /// Waits until something is known of an endpoint, or every upstream of it has failed, at most so long: a server
+    /// that takes its time to start (F-028) is worth waiting for where there is no other.
+    pub async fn known(&self, endpoint: Endpoint, limit: Duration) {
+        let mut merges = self.merges.subscribe();
+        let decided = || {
+            let mut states = self.of(endpoint).map(|member| member.state());
+            let mut failed = true;
+            states.any(|state| {
+                failed &= state.problem.is_some();
+                state.snapshot.is_some()
+            }) || failed
+        };
+        // Either way the caller goes on with what is there.
+        let _ = clock::within(limit, merges.wait_for(|_| decided())).await;
+    }
+
+    /// The upstreams of an endpoint.
+    pub fn of(&self, endpoint: Endpoint) -> impl Iterator<Item = &Arc<Member>> + Clone {
+        let shown = move |member: &&Arc<Member>| match endpoint {
+            Endpoint::Merged => true,
+            Endpoint::Upstream(id) => member.id == id,
+        };
+        self.members.iter().filter(shown)
+    }
+
     /// Whether each upstream was tried, or the start budget has passed.
     #[must_use]
     pub fn is_settled(&self) -> bool {
@@ -132,6 +160,7 @@ impl Catalog {
         loop {
             self.stale.notified().await;
             self.merge();
+            self.merges.send_modify(|merges| *merges += 1);
             let tried = self.members.iter().all(|member| member.state().tried);
             self.settled.send_if_modified(|settled| !std::mem::replace(settled, tried) && tried);
         }
