@@ -116,7 +116,7 @@ async fn hangs_in_the_middle_of_a_stream() {
 #[tokio::test]
 async fn trickles_byte_by_byte_without_end() {
     rages_alone(going_wrong(|_| {
-        let drops = [b'x'; 400];
+        let drops = [b'x'; 100];
         Page::json("{\"jsonrpc\":\"").trickle(&drops).pace(ms(10)).end(End::Hang).into()
     }))
     .await;
