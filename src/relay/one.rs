@@ -13,6 +13,7 @@ use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::view::object_at;
 use crate::jsonrpc::{Edits, Kind, Object, text};
 use crate::mcp::methods::{ItemKind, Slot};
+use crate::mcp::revision::Revision;
 use crate::relay::catalog::item::remove;
 use crate::relay::catalog::view::View;
 use crate::relay::completion;
@@ -51,6 +52,9 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
     let upstream = way.upstream;
     call.course.goes_to(upstream);
     let completes = slot == Slot::Reference;
+    if completes && !offers_completions(relay, upstream) {
+        return Ok(Reply::Done(Answer::result(NO_VALUES)));
+    }
     let shown = matches!(call.session.endpoint, Endpoint::Merged);
     let uris = shown.then(|| relay.uris[upstream.index()].clone()).flatten();
     let sent = relay.out.clone().oneshot(out_call(call, way));
@@ -76,6 +80,15 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
                 other => other,
             })))
         }
+    })
+}
+
+/// COMP-01, COMP-05: an upstream that declared none is not asked; before they were declared, all are.
+fn offers_completions(relay: &Relay, upstream: UpstreamId) -> bool {
+    let snapshot = relay.catalog.members()[upstream.index()].state().snapshot;
+    snapshot.is_none_or(|snapshot| {
+        let handshake = &snapshot.handshake;
+        handshake.capabilities.completions || handshake.revision < Revision::V2025_03_26
     })
 }
 

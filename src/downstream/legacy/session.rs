@@ -52,9 +52,10 @@ impl Entry {
             return None;
         }
         let used = self.opened + Duration::from_millis(self.last_used.load(Ordering::Relaxed));
-        let idle = clock::now().saturating_duration_since(used);
-        let limit = if self.standing.is_ready() { limits.idle } else { limits.handshake.min(limits.idle) };
-        (idle >= limit).then_some(SessionEnd::Idle)
+        let now = clock::now();
+        let half_open =
+            !self.standing.is_ready() && now.saturating_duration_since(self.opened) >= limits.handshake;
+        (half_open || now.saturating_duration_since(used) >= limits.idle).then_some(SessionEnd::Idle)
     }
 }
 
