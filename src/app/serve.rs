@@ -193,6 +193,7 @@ async fn live(
         () = drain(gateway, cause, stop) => {}
         _ = forced => gateway.servers.shutdown(Duration::ZERO).await,
     }
+    stop.cancel();
     reading.stop();
     // The rest of the listeners' connections; bounded by the listener itself.
     let _ = work.drain(Duration::from_secs(3)).await;

@@ -9,7 +9,7 @@ use portcullis::upstream::stdio::spawn::Spawner;
 use portcullis::upstream::stdio::{guardian, tree};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::kit::{all_gone, is_role, next, pids, python, send, shell, soon, spawner, until};
+use crate::kit::{all_gone, is_role, next, pids, python, runs, send, shell, soon, spawner, until};
 
 /// The guardian process.
 #[test]
@@ -65,6 +65,37 @@ async fn cycles() {
     assert_eq!(spawner.slots().running(), 0);
     soon(spawner.close()).await;
     assert_eq!(children(), 0);
+}
+
+/// A gateway whose child leaves a process of which nobody can tell whose it is.
+#[tokio::test]
+async fn stranger() {
+    if !is_role() {
+        return;
+    }
+    let (spawner, _) = spawner();
+    let script = r#"
+read, write = os.pipe()
+os.set_inheritable(write, True)
+program = 'import os, sys, time; os.write(int(sys.argv[1]), str(os.getpid()).encode()); time.sleep(600)'
+def stranger():
+    os.setsid()
+    os.execve(sys.executable, [sys.executable, "-c", program, str(write)], {})
+def parent():
+    fork(stranger)
+    os._exit(0)
+os.waitpid(fork(parent), 0)
+pids(int(os.read(read, 20)))
+for line in lines: pass
+"#;
+    let mut child = python(&spawner, script).await;
+    let family = pids(&mut child).await;
+    let exit = soon(child.life.stop(Default::default())).await;
+    assert_eq!(exit.to_string(), "stopped: exit code 0");
+    assert!(runs(family[0]));
+    drop(child);
+    soon(spawner.close()).await;
+    all_gone(&family).await;
 }
 
 /// One child with a grandchild, ended in one of three ways.

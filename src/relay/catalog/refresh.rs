@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use crate::base::backoff::Backoff;
 use crate::base::{clock, tasks};
 use crate::call::{Audience, Endpoint, Fault, Observer, OutService, UpstreamId, Upstreams};
-use crate::config::snapshot::Snapshot as Config;
+use crate::config::snapshot::{Snapshot as Config, Transport};
 use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::board::Board;
 use crate::relay::catalog::member::Member;
@@ -125,17 +125,16 @@ impl Catalog {
         let _ = clock::within(self.started + budget, settled.wait_for(|settled| *settled)).await;
     }
 
-    /// Waits until something is known of an endpoint, or every upstream of it has failed, at most so long: a server
-    /// that takes its time to start (F-028) is worth waiting for where there is no other.
+    /// Waits until something is known of an endpoint, or none of its children is still starting, at most so long: a
+    /// child that takes its time (F-028) is worth waiting for where there is nothing else.
     pub async fn known(&self, endpoint: Endpoint, limit: Duration) {
         let mut merges = self.merges.subscribe();
         let decided = || {
-            let mut states = self.of(endpoint).map(|member| member.state());
-            let mut failed = true;
-            states.any(|state| {
-                failed &= state.problem.is_some();
-                state.snapshot.is_some()
-            }) || failed
+            let starting = |member: &Arc<Member>| {
+                matches!(member.upstream.transport, Transport::Stdio(_)) && member.state().problem.is_none()
+            };
+            let known = |member: &Arc<Member>| member.state().snapshot.is_some();
+            self.of(endpoint).any(known) || !self.of(endpoint).any(starting)
         };
         // Either way the caller goes on with what is there.
         let _ = clock::within(limit, merges.wait_for(|_| decided())).await;

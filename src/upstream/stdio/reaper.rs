@@ -1,6 +1,6 @@
 //! Whose children the processes below us are: those we started, those a child left behind, and those of others.
 //!
-//! *Invariants:* what was started by [`launch`](super::launch) is on the roster until it is reaped, and is reaped by its
+//! *Invariants:* what was started by `launch` is on the roster until it is reaped, and is reaped by its
 //! own keeper alone. The gateway adopts orphans of its children (subreaper, R-13) and reaps them; whatever else in this
 //! process starts children keeps their exit statuses. An adopted process is told from such a child by its session: ours
 //! are all led into sessions of their own, and there is no way back into the gateway's. As PID 1 everything unknown is
