@@ -150,6 +150,10 @@ impl HttpServer {
         let _aborted = accepting.await;
         self.drop_streams();
         self.cut_connections();
+        // Each closes in a task of its own; whoever calls next must find them closed.
+        while self.open_connections() > 0 {
+            tokio::task::yield_now().await;
+        }
         *self.reserved.lock().unwrap() = Some(bound(self.address));
     }
 
