@@ -32,15 +32,10 @@ fn every_corpus_file_passes_its_target() {
 
 #[test]
 fn every_corpus_folder_has_a_target_and_every_target_a_binary() {
-    let names: BTreeSet<PathBuf> = entries::ENTRIES
-        .iter()
-        .map(|(name, _)| corpus().join(name))
-        .collect();
+    let names: BTreeSet<PathBuf> = entries::ENTRIES.iter().map(|(name, _)| corpus().join(name)).collect();
     assert_eq!(names, children(&corpus()));
     let binaries = corpus().with_file_name("fuzz_targets");
-    let expected: BTreeSet<PathBuf> = entries::ENTRIES
-        .iter()
-        .map(|(name, _)| binaries.join(name).with_extension("rs"))
-        .collect();
+    let expected: BTreeSet<PathBuf> =
+        entries::ENTRIES.iter().map(|(name, _)| binaries.join(name).with_extension("rs")).collect();
     assert_eq!(expected, children(&binaries));
 }

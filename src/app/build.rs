@@ -50,6 +50,7 @@ pub fn build(config: Arc<Snapshot>) -> io::Result<Gateway> {
     let sessions = Arc::new(Sessions::new(config.sessions.clone(), ring, upstreams));
     catalog.tell(sessions.clone());
     let authenticator: Arc<dyn Authenticator> = authn::build(&config);
-    let parts = Parts { config: config.clone(), authenticator, calls: calls.clone(), sessions: sessions.clone() };
+    let parts =
+        Parts { config: config.clone(), authenticator, calls: calls.clone(), sessions: sessions.clone() };
     Ok(Gateway { config, calls, catalog, sessions, shore: Arc::new(Shore::new(parts)), servers })
 }

@@ -23,17 +23,19 @@ pub async fn drain(gateway: &Gateway, cause: &str, stop: &CancellationToken) {
     let limits = &gateway.config.drain;
     DrainStarted { cause, grace: limits.grace }.emit();
     // Whoever sends us traffic learns of it first, while everything is still served.
-    gateway.shore.drain();
+    gateway.shore.leave();
     clock::sleep(limits.delay).await;
+    gateway.shore.drain();
     let deadline = clock::now() + limits.grace;
     while !gateway.sessions.is_quiet() && clock::now() < deadline {
         clock::sleep(LOOK).await;
     }
     let cut_off = gateway.sessions.stop_calls();
-    stop.cancel();
     if cut_off > 0 {
+        // Before the listeners' run times end: clients get their errors, upstreams their cancellations.
         clock::sleep(WRITE).await;
     }
+    stop.cancel();
     gateway.sessions.close_all();
     gateway.servers.shutdown(SERVERS).await;
     DrainDone { took: clock::now().saturating_duration_since(began), cut_off }.emit();

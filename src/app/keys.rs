@@ -28,7 +28,10 @@ pub fn ring(config: &Snapshot) -> io::Result<Arc<Ring>> {
     let path = folder.join(FILE);
     let key = match fs::read_to_string(&path) {
         Ok(text) => Key::parse(text.trim()).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("{} holds no seal key; remove it to make a new one", path.display()))
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{} holds no seal key; remove it to make a new one", path.display()),
+            )
         })?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(folder, &path)?,
         Err(error) => return Err(error),
@@ -62,7 +65,10 @@ mod tests {
         let kept = Key::parse(&fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(*made.reveal(), *kept.reveal());
         #[cfg(unix)]
-        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777, 0o600);
+        assert_eq!(
+            std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777,
+            0o600
+        );
         assert!(make(folder.path(), &path).is_err(), "a key is never overwritten");
     }
 }

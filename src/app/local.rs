@@ -9,7 +9,9 @@ use tower::ServiceExt;
 
 use crate::app::build::Gateway;
 use crate::base::{ids, tasks};
-use crate::call::{Answer, Body, Call, Endpoint, Fault, Item, Principal, Proof, Reply, Session, SessionKey, Upstreams};
+use crate::call::{
+    Answer, Body, Call, Endpoint, Fault, Item, Principal, Proof, Reply, Session, SessionKey, Upstreams,
+};
 use crate::jsonrpc::message::compose;
 use crate::jsonrpc::rewrite::{Plan, Rewriter};
 use crate::jsonrpc::{Id, Message};
@@ -91,7 +93,9 @@ async fn text(mut answer: Answer) -> Result<Bytes, Fault> {
     let plan = Plan { root: answer.rewrites, id: id.text().clone(), uris: answer.uris.take() };
     let text = match answer.body {
         Body::Result(result) => {
-            return Ok(Bytes::from([b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":", result.as_ref(), b"}"].concat()));
+            return Ok(Bytes::from(
+                [b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":", result.as_ref(), b"}"].concat(),
+            ));
         }
         Body::Message(message) => message.text().clone(),
         Body::Stream(mut chunks) => {

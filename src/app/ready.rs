@@ -17,7 +17,7 @@ pub struct Gauge {
 impl Readiness for Gauge {
     fn ready(&self) -> Ready {
         let mut reasons = Vec::new();
-        if self.shore.is_draining() {
+        if self.shore.is_leaving() {
             reasons.push("the gateway is shutting down".to_owned());
         }
         if !self.catalog.is_settled() {

@@ -51,7 +51,11 @@ pub enum ServeError {
 ///
 /// # Errors
 /// When it cannot start; once it runs, nothing ends it but a signal.
-pub fn run<F>(config: Arc<Snapshot>, telemetry: &Telemetry, started: impl FnOnce(Serving) -> F) -> Result<(), ServeError>
+pub fn run<F>(
+    config: Arc<Snapshot>,
+    telemetry: &Telemetry,
+    started: impl FnOnce(Serving) -> F,
+) -> Result<(), ServeError>
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -99,7 +103,9 @@ where
 /// The home run time, and one more for each core if connections are spread over run times.
 fn runtimes(spread: Spread, workers: usize) -> io::Result<(Runtime, Vec<Runtime>)> {
     match spread {
-        Spread::Shared => Ok((Builder::new_multi_thread().worker_threads(workers).enable_all().build()?, Vec::new())),
+        Spread::Shared => {
+            Ok((Builder::new_multi_thread().worker_threads(workers).enable_all().build()?, Vec::new()))
+        }
         Spread::PerCore => {
             let one = || Builder::new_current_thread().enable_all().build();
             let each = (0..workers).map(|_| one()).collect::<io::Result<_>>()?;
@@ -157,7 +163,8 @@ async fn live(
     }
     let gauge = Arc::new(Gauge { catalog: gateway.catalog.clone(), shore: gateway.shore.clone() });
     let closed = CancellationToken::new();
-    let port = tasks::spawn("operator's port", admin::serve(operator, telemetry.clone(), gauge, closed.clone()));
+    let port =
+        tasks::spawn("operator's port", admin::serve(operator, telemetry.clone(), gauge, closed.clone()));
     let (telemetry, sessions) = (telemetry.clone(), gateway.sessions.clone());
     let upkeep = tasks::spawn("upkeep", async move {
         loop {
@@ -186,6 +193,7 @@ async fn live(
         () = drain(gateway, cause, stop) => {}
         _ = forced => gateway.servers.shutdown(Duration::ZERO).await,
     }
+    stop.cancel();
     reading.stop();
     // The rest of the listeners' connections; bounded by the listener itself.
     let _ = work.drain(Duration::from_secs(3)).await;

@@ -157,11 +157,7 @@ impl Slot {
         let prk = Salt::new(HKDF_SHA256, SALT).extract(key.0.as_slice());
         let mut id = [0; KEY_ID_BYTES];
         expand(&prk, &[b"key id"], &mut id);
-        Self {
-            id,
-            prk,
-            derived: RwLock::default(),
-        }
+        Self { id, prk, derived: RwLock::default() }
     }
 
     fn key(&self, purpose: Purpose, tenant: &str) -> Arc<RandomizedNonceKey> {
@@ -174,10 +170,7 @@ impl Slot {
         let key = Arc::new(self.derive(purpose, tenant));
         let mut derived = self.derived.write().unwrap_or_else(PoisonError::into_inner);
         if derived.values().map(HashMap::len).sum::<usize>() < caps::DERIVED_KEYS {
-            derived
-                .entry(purpose)
-                .or_default()
-                .insert(tenant.into(), Arc::clone(&key));
+            derived.entry(purpose).or_default().insert(tenant.into(), Arc::clone(&key));
         }
         key
     }

@@ -1,6 +1,6 @@
 //! One request of a client on its way, and the call that the relay makes of it for an upstream.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -10,6 +10,39 @@ use crate::jsonrpc::scan::{ScanError, Span};
 use crate::jsonrpc::view::object_at;
 use crate::jsonrpc::{Edits, Id, Message, Object};
 use crate::mcp::methods::Method;
+
+/// What becomes known of a call while it is under way, shared by those who hold its ends.
+#[derive(Debug, Default)]
+pub struct Course {
+    upstream: OnceLock<UpstreamId>,
+    reason: OnceLock<Box<str>>,
+}
+
+impl Course {
+    /// Notes who answers.
+    pub fn goes_to(&self, upstream: UpstreamId) {
+        // A call goes to one upstream.
+        let _ = self.upstream.set(upstream);
+    }
+
+    /// Who answers; none for the gateway itself.
+    #[must_use]
+    pub fn upstream(&self) -> Option<UpstreamId> {
+        self.upstream.get().copied()
+    }
+
+    /// Notes why it is cancelled, in the client's words, cut to what a log takes (CANC-07).
+    pub fn cancelled_for(&self, reason: &str) {
+        // The first reason counts.
+        let _ = self.reason.set(reason.chars().filter(|c| !c.is_control()).take(200).collect());
+    }
+
+    /// Why the client cancelled it, if it said.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.get().map(|reason| &**reason)
+    }
+}
 
 /// A client's request.
 #[derive(Debug)]
@@ -24,6 +57,8 @@ pub struct Call {
     pub params: Object,
     /// Where the client's progress token stands, and the token (PROG-01).
     pub progress: Option<(Span, Id)>,
+    /// What becomes known of it.
+    pub course: Arc<Course>,
 }
 
 impl Call {
@@ -40,7 +75,7 @@ impl Call {
         let meta = object_at(text, params.find(text, "_meta"))?;
         let token = meta.and_then(|meta| meta.find(text, "progressToken"));
         let progress = token.and_then(|span| Some((span.clone(), Id::parse(message.slice(span))?)));
-        Ok(Self { session, method, message, params, progress })
+        Ok(Self { session, method, message, params, progress, course: Arc::default() })
     }
 
     /// The plain text of the string `name` in `params`.
@@ -90,6 +125,8 @@ pub struct OutCall {
     pub progress: Option<(Span, Id)>,
     /// The upstream's own name of the tool, for limits that are set per tool.
     pub tool: Option<Arc<str>>,
+    /// What becomes known of it.
+    pub course: Arc<Course>,
 }
 
 /// For whom a connection is used.

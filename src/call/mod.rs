@@ -18,7 +18,7 @@ mod session;
 mod upstream;
 
 pub use authenticate::{Authenticator, Credentials, Denied};
-pub use call::{Admitted, Call, OutCall, Params, Purpose};
+pub use call::{Admitted, Call, Course, OutCall, Params, Purpose};
 pub use fault::{Blame, Fault, Outcome};
 pub use principal::{Principal, Proof};
 pub use reply::{Answer, Body, Chunks, Item, Items, Reply, Watch};

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use futures_util::Stream;
 
 use crate::call::fault::{Fault, Outcome};
-use crate::call::upstream::UpstreamId;
 use crate::jsonrpc::Message;
 use crate::jsonrpc::rewrite::{Node, UriMap};
 
@@ -42,8 +41,6 @@ pub struct Answer {
     pub rewrites: &'static Node,
     /// How its URIs become those that the client sees; `None` leaves them.
     pub uris: Option<UriMap>,
-    /// Who answered; none for the gateway itself.
-    pub upstream: Option<UpstreamId>,
     /// Told when the last byte has gone; dropped untold when it never goes.
     pub watch: Option<Box<dyn Watch>>,
 }
@@ -77,7 +74,7 @@ impl Answer {
     /// An answer in which only the id is replaced.
     #[must_use]
     pub fn of(body: Body) -> Self {
-        Self { body, rewrites: &crate::mcp::answers::PLAIN, uris: None, upstream: None, watch: None }
+        Self { body, rewrites: &crate::mcp::answers::PLAIN, uris: None, watch: None }
     }
 }
 

@@ -124,7 +124,8 @@ mod tests {
         let path = folder.path().join("a.json");
         std::fs::write(&path, "{}").unwrap();
         let owner = std::fs::metadata(&path).unwrap();
-        let private = std::os::unix::fs::MetadataExt::uid(&owner) == std::os::unix::fs::MetadataExt::gid(&owner);
+        let private =
+            std::os::unix::fs::MetadataExt::uid(&owner) == std::os::unix::fs::MetadataExt::gid(&owner);
         for (mode, accepted) in [(0o600, true), (0o644, true), (0o664, private), (0o646, false)] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let checked = check_permissions(&path);

@@ -47,11 +47,11 @@ pub async fn respond(mut exchange: Exchange, accepts: Accepts, keep_alive: Durat
             let id = exchange.id();
             match exchange.settle().await {
                 None => cancelled(accepts),
-                Some(Ok(answer)) => json(answer, &id),
+                Some(Ok(answer)) => json(answer, &id).await,
                 Some(Err(fault)) => rescue::failed_call(&fault, &id),
             }
         }
-        Some(Step::Done(answer)) => json(answer, &exchange.id()),
+        Some(Step::Done(answer)) => json(answer, &exchange.id()).await,
         Some(Step::Failed(fault)) => rescue::failed_call(&fault, &exchange.id()),
     }
 }
@@ -72,12 +72,17 @@ pub fn event_stream(body: OutBody) -> Response<OutBody> {
 }
 
 /// An answer as a JSON body.
-fn json(mut answer: Answer, id: &Id) -> Response<OutBody> {
+async fn json(mut answer: Answer, id: &Id) -> Response<OutBody> {
     let plan = plan(&mut answer, id);
     let watch = answer.watch.take();
     match answer.body {
         Body::Stream(chunks) => {
-            let parts = Rewriting::new(chunks, plan, watch).parts();
+            let mut rewriting = Rewriting::new(chunks, plan, watch);
+            // Until the first part is there, the answer can still be an error.
+            if let Err(fault) = rewriting.begin().await {
+                return rescue::failed_call(&fault, id);
+            }
+            let parts = rewriting.parts();
             let mut response = rescue::json(StatusCode::OK, Bytes::new());
             *response.body_mut() = OutBody::stream(parts);
             response
@@ -159,6 +164,20 @@ impl Rewriting {
             let part = this.next().await?;
             Some((part, this))
         })
+    }
+
+    /// Waits for the first part.
+    ///
+    /// # Errors
+    /// When there is none: the upstream's text is no answer.
+    pub(super) async fn begin(&mut self) -> Result<(), Fault> {
+        match self.next().await {
+            Some(Ok(part)) => {
+                self.ready.push_front(part);
+                Ok(())
+            }
+            Some(Err(Broken)) | None => Err(broken(&RewriteError::Malformed)),
+        }
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt};
 use http_body::{Body, Frame, SizeHint};
 
 /// A response body.
@@ -43,6 +43,20 @@ impl OutBody {
     #[must_use]
     pub fn full(text: Bytes) -> Self {
         Self::Parts(VecDeque::from([text]))
+    }
+
+    /// The same body, each part of it told to `count`.
+    #[must_use]
+    pub fn counted(self, count: impl Fn(usize) + Send + 'static) -> Self {
+        match self {
+            Self::Parts(parts) => {
+                count(parts.iter().map(Bytes::len).sum());
+                Self::Parts(parts)
+            }
+            Self::Stream(parts) => {
+                Self::stream(parts.inspect(move |part| count(part.as_ref().map_or(0, Bytes::len))))
+            }
+        }
     }
 
     /// A stream of parts.

@@ -20,6 +20,7 @@ use crate::downstream::media::{self, Accepts};
 use crate::downstream::rescue::{self, Refusal};
 use crate::downstream::shore::Shore;
 use crate::downstream::{handshake, many, one};
+use crate::jsonrpc::scan::{self, ScanError};
 use crate::jsonrpc::{Id, Kind, Message, batch};
 use crate::mcp::revision::Revision;
 use crate::telemetry::events::downstream::StreamOpened;
@@ -64,6 +65,10 @@ pub async fn post(caller: Caller<'_>, body: Incoming) -> Result<Response<OutBody
     }
     let text = read(body, caller.shore.config.http.body_limit).await?;
     caller.shore.meter.received(text.len());
+    let depth = caller.shore.config.http.max_depth;
+    if depth < scan::MAX_DEPTH && scan::nests_deeper(&text, depth) {
+        return Err(Refusal::Message(ScanError::Depth.into()));
+    }
     if batch::is_batch(&text) {
         return many::post(&caller, &text, accepts).await;
     }

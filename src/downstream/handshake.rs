@@ -31,7 +31,8 @@ pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Respons
     let Some(id) = message.id() else {
         return Err(Refusal::Invalid { what: "the request has no id", id: None });
     };
-    if caller.head.headers.contains_key(&SESSION_ID) {
+    // LIFE-18, R-09: an id that is not of a session that lives is of no account here.
+    if caller.session(None).is_ok() {
         return Err(Refusal::Invalid { what: "the session is initialized already", id: Some(id) });
     }
     let hello = read(&message).map_err(|what| Refusal::Handshake { what, id: Some(id.clone()) })?;

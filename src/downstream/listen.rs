@@ -17,13 +17,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::base::{caps, clock, tasks};
+use crate::downstream::paced::{Pace, Paced};
 use crate::downstream::shore::Shore;
 use crate::downstream::stack;
 use crate::telemetry::events::downstream::{AcceptFailed, ConnectionOpened};
 
-/// How long a head may take, the rest of an idle connection before it included: longer than the idle
-/// limits of usual load balancers, so that they never meet a closed connection (F-096).
-const HEAD: Duration = Duration::from_secs(120);
+/// How long a head may take from its first byte (F-096). An idle connection may rest without limit: load balancers
+/// end those that they do not need.
+const HEAD: Duration = Duration::from_secs(20);
 
 /// Connections that the kernel keeps for us until we accept them.
 const BACKLOG: i32 = 4096;
@@ -116,8 +117,8 @@ fn builder(header_limit: usize) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        // Ours tells a head that trickles from a connection that rests; the engine's does not.
+        .header_read_timeout(None)
         .max_headers(caps::HEADER_LINES)
         // The smallest that the engine accepts.
         .max_buf_size(header_limit.max(8192));
@@ -140,11 +141,17 @@ async fn serve(
     let _open = ConnectionOpened.emit();
     // A connection that cannot be tuned still works.
     let _ = stream.set_nodelay(true);
+    let pace = Arc::new(Pace::default());
+    let paced = Paced::new(stream, pace.clone(), HEAD);
     let service = service_fn(move |request| {
-        let shore = shore.clone();
-        async move { Ok::<_, Infallible>(stack::serve(shore, Some(peer.ip()), request).await) }
+        let (shore, serving) = (shore.clone(), pace.head_done());
+        async move {
+            let response = stack::serve(shore, Some(peer.ip()), request).await;
+            drop(serving);
+            Ok::<_, Infallible>(response)
+        }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(paced), service));
     // An error is the client's: it vanished, or it does not speak HTTP. Its requests were counted.
     tokio::select! {
         biased;

@@ -15,6 +15,7 @@ pub mod listen;
 pub mod many;
 pub mod media;
 pub mod one;
+pub mod paced;
 pub mod rescue;
 pub mod shore;
 pub mod stack;

@@ -1,5 +1,6 @@
 //! One message of a session: a request into a call, a notification into its effect.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tower::ServiceExt;
@@ -37,7 +38,10 @@ pub fn begin(
         return Ok(Err((Fault::MethodNotFound(name), id)));
     };
     match Call::new(entry.shared.clone(), method, message) {
-        Ok(call) => Ok(Ok(Exchange::new(through(shore, call), ticket))),
+        Ok(call) => {
+            ticket.cancel().follows(call.course.clone());
+            Ok(Ok(Exchange::new(through(shore, call), ticket)))
+        }
         Err(ScanError::NotObject) => Ok(Err((Fault::InvalidParams("`params` is not an object".into()), id))),
         Err(ScanError::Repeated(_)) => {
             Err(Refusal::Invalid { what: "a member of `params` occurs twice", id: Some(id) })
@@ -54,10 +58,10 @@ pub fn through(shore: &Arc<Shore>, call: Call) -> Pending {
 /// Takes a notification. What is wrong with it is nobody's answer (RPC-05).
 pub fn notice(entry: &Entry, message: &Message) {
     match &*message.method() {
-        "notifications/initialized" => entry.set_ready(),
+        "notifications/initialized" => entry.standing.set_ready(),
         "notifications/cancelled" => {
-            if let Some(id) = cancelled(message) {
-                entry.in_flight.cancel(&id);
+            if let Some((id, reason)) = cancelled(message) {
+                entry.in_flight.cancel(&id, reason.as_deref());
             }
         }
         // Others concern what the client offers to servers, which no server is shown yet (LIFE-14).
@@ -65,8 +69,9 @@ pub fn notice(entry: &Entry, message: &Message) {
     }
 }
 
-/// The id that a cancellation names; malformed ones name none (CANC-01).
-fn cancelled(message: &Message) -> Option<Id> {
+/// The id that a cancellation names, and why; malformed ones name none (CANC-01, CANC-07).
+fn cancelled(message: &Message) -> Option<(Id, Option<Cow<'_, str>>)> {
     let params: Object = object_at(message.text(), message.params()).ok()??;
-    Id::parse(message.slice(params.find(message.text(), "requestId")?))
+    let id = Id::parse(message.slice(params.find(message.text(), "requestId")?))?;
+    Some((id, params.string(message.text(), "reason")))
 }

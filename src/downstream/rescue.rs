@@ -10,6 +10,7 @@ use crate::call::{Denied, Fault};
 use crate::downstream::body::OutBody;
 use crate::jsonrpc::error::{INVALID_PARAMS, INVALID_REQUEST, QUOTA_EXCEEDED};
 use crate::jsonrpc::{ErrorObject, Id, MessageError};
+use crate::mcp::revision::Revision;
 use crate::telemetry::words::Rule;
 
 /// A request that never becomes a call.
@@ -68,7 +69,7 @@ pub enum Refusal {
         id: Option<Id>,
     },
     /// `MCP-Protocol-Version` is not one that we speak (HTTP-31).
-    #[error("`MCP-Protocol-Version` is not supported")]
+    #[error("`MCP-Protocol-Version` is not supported; these are: {}", Revision::ALL.map(Revision::name).join(", "))]
     Version,
     /// A session id is needed (HTTP-26).
     #[error("`MCP-Session-Id` is missing")]

@@ -26,6 +26,7 @@ pub struct Shore {
     pub paths: HashMap<Arc<str>, UpstreamId>,
     /// What is counted for every message.
     pub meter: ClientMeter,
+    leaving: AtomicBool,
     draining: AtomicBool,
 }
 
@@ -56,6 +57,7 @@ impl Shore {
             sessions,
             paths,
             meter: ClientMeter::new(),
+            leaving: AtomicBool::new(false),
             draining: AtomicBool::new(false),
         }
     }
@@ -68,6 +70,17 @@ impl Shore {
             "" => Some(Endpoint::Merged),
             name => self.paths.get(name.strip_prefix('/')?).copied().map(Endpoint::Upstream),
         }
+    }
+
+    /// Whether no new traffic should come, though it is still served.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
+    /// Lets it be known that the process will stop.
+    pub fn leave(&self) {
+        self.leaving.store(true, Ordering::Relaxed);
     }
 
     /// Whether new sessions are refused because the process is stopping.

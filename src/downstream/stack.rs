@@ -24,7 +24,7 @@ use crate::telemetry::words::Failure;
 pub async fn serve(shore: Arc<Shore>, peer: Option<IpAddr>, request: Request<Incoming>) -> Response<OutBody> {
     // 1. Nothing above may panic; a panic below is a 500 with an id.
     let served = AssertUnwindSafe(checked(&shore, peer, request)).catch_unwind().await;
-    match served {
+    let response = match served {
         Ok(Ok(response)) => response,
         // 2. The access event sees every refusal.
         Ok(Err(refusal)) => {
@@ -36,7 +36,8 @@ pub async fn serve(shore: Arc<Shore>, peer: Option<IpAddr>, request: Request<Inc
             RequestFailed { request: &id, cause: Failure::Panic, detail: &"see the panic above" }.emit();
             rescue::panicked(&id)
         }
-    }
+    };
+    response.map(|body| body.counted(move |bytes| shore.meter.sent(bytes)))
 }
 
 async fn checked(

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream};
 use tower::{Layer, Service};
 
-use crate::call::{Answer, Call, Fault, Item, Items, Outcome, Reply, UpstreamId, Watch};
+use crate::call::{Answer, Call, Course, Fault, Item, Items, Outcome, Reply, UpstreamId, Watch};
 use crate::telemetry::events::gate::CallStarted;
 use crate::telemetry::meters::{CallGuard, CallMeter, UpstreamMeter};
 
@@ -25,11 +25,6 @@ pub struct Meters {
 impl Meters {
     fn of(&self, upstream: Option<UpstreamId>) -> &Arc<CallMeter> {
         let meter = upstream.and_then(|id| self.upstreams.get(id.index()));
-        meter.map_or(&self.gateway, |meter| meter.calls())
-    }
-
-    fn named(&self, name: &str) -> &Arc<CallMeter> {
-        let meter = self.upstreams.iter().find(|meter| meter.name() == name);
         meter.map_or(&self.gateway, |meter| meter.calls())
     }
 }
@@ -79,22 +74,26 @@ where
     fn call(&mut self, call: Call) -> Self::Future {
         let method = call.method.class;
         let guard = CallStarted { method, meter: &self.meters.gateway }.emit();
-        let counted = Counted { guard, meters: self.meters.clone() };
+        let counted =
+            Counted { guard: Some(guard), meters: self.meters.clone(), course: call.course.clone() };
         self.inner.call(call).map(|reply| counted.reply(reply)).boxed()
     }
 }
 
 /// A call that is being counted.
 struct Counted {
-    guard: CallGuard,
+    guard: Option<CallGuard>,
     meters: Arc<Meters>,
+    course: Arc<Course>,
 }
 
 impl Counted {
     fn reply(self, reply: Result<Reply, Fault>) -> Result<Reply, Fault> {
         match reply {
             Ok(Reply::Done(answer)) => Ok(Reply::Done(self.answer(answer))),
-            Ok(Reply::Items(items)) => Ok(Reply::Items(Box::pin(CountedItems { items, counted: Some(self) }))),
+            Ok(Reply::Items(items)) => {
+                Ok(Reply::Items(Box::pin(CountedItems { items, counted: Some(self) })))
+            }
             Err(fault) => {
                 self.failed(&fault);
                 Err(fault)
@@ -102,23 +101,32 @@ impl Counted {
         }
     }
 
-    fn answer(mut self, mut answer: Answer) -> Answer {
-        self.guard.route(self.meters.of(answer.upstream));
+    fn answer(self, mut answer: Answer) -> Answer {
         answer.watch = Some(Box::new(self));
         answer
     }
 
     fn failed(mut self, fault: &Fault) {
-        if let Some(upstream) = fault.upstream() {
-            self.guard.route(self.meters.named(upstream));
+        self.end(fault.outcome());
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(mut guard) = self.guard.take() {
+            guard.route(self.meters.of(self.course.upstream()));
+            guard.finish(outcome);
         }
-        self.guard.finish(fault.outcome());
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.end(Outcome::Cancelled);
     }
 }
 
 impl Watch for Counted {
-    fn ended(self: Box<Self>, outcome: Outcome) {
-        self.guard.finish(outcome);
+    fn ended(mut self: Box<Self>, outcome: Outcome) {
+        self.end(outcome);
     }
 }
 

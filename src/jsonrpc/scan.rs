@@ -204,6 +204,31 @@ pub fn skip_value(text: &[u8], at: usize) -> Result<usize, ScanError> {
     }
 }
 
+/// Whether valid JSON text nests deeper than `limit` levels, where that is less than [`MAX_DEPTH`].
+#[must_use]
+pub fn nests_deeper(text: &[u8], limit: usize) -> bool {
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'"' => match skip_string(text, at) {
+                Ok(end) => {
+                    at = end;
+                    continue;
+                }
+                Err(_) => return false,
+            },
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > limit {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
 /// The place where the value behind the key at `at` starts.
 fn skip_key(text: &[u8], at: usize) -> Result<usize, ScanError> {
     let at = skip_space(text, skip_string(text, at)?);
@@ -333,6 +358,13 @@ mod tests {
         assert_eq!(whole(nest(MAX_DEPTH).as_bytes()), Ok(()));
         assert_eq!(whole(nest(MAX_DEPTH + 1).as_bytes()), Err(ScanError::Depth));
         assert_eq!(whole("[".repeat(100_000).as_bytes()), Err(ScanError::Depth));
+    }
+
+    /// RPC-24
+    #[test]
+    fn a_lower_limit_can_be_asked_for() {
+        assert!(nests_deeper(br#"{"a":[{}]}"#, 2));
+        assert!(!nests_deeper(br#"{"a":[{}],"b":"[[[["}"#, 3));
     }
 
     proptest! {

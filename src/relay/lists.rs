@@ -1,6 +1,6 @@
 //! Lists, answered from the catalog in one piece or in pages (PAGE-01 to PAGE-06, D8).
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -10,6 +10,9 @@ use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::cursor::Cursor;
 use crate::relay::catalog::view::View;
 use crate::relay::route::Relay;
+
+/// How long a list waits for the first upstream of an endpoint of which nothing is known at all.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Answers a list.
 ///
@@ -22,6 +25,7 @@ pub async fn list(relay: &Relay, call: &Call, kind: ItemKind) -> Result<Reply, F
     let mut view = board.current();
     if view.incomplete {
         relay.catalog.settled(relay.config.catalog.start_budget).await;
+        relay.catalog.known(session.endpoint, PATIENCE).await;
         view = board.current();
         refuse_nothing(relay, session.endpoint, &view)?;
     }
@@ -68,19 +72,16 @@ fn page(kind: ItemKind, items: &[Bytes], next: Option<&str>) -> Bytes {
 }
 
 /// An endpoint of which nothing is known answers with an error: an empty list would be taken for the truth.
-fn refuse_nothing(relay: &Relay, endpoint: Endpoint, view: &Arc<View>) -> Result<(), Fault> {
-    let members = relay.catalog.members().iter();
-    let mut members =
-        members.filter(|member| endpoint == Endpoint::Merged || endpoint == Endpoint::Upstream(member.id));
-    let known = |member: &Arc<crate::relay::catalog::member::Member>| member.state().snapshot.is_some();
-    if !view.incomplete || members.clone().any(known) {
+fn refuse_nothing(relay: &Relay, endpoint: Endpoint, view: &View) -> Result<(), Fault> {
+    let mut members = relay.catalog.of(endpoint);
+    if !view.incomplete || members.clone().any(|member| member.state().snapshot.is_some()) {
         return Ok(());
     }
     let Some(first) = members.next() else { return Ok(()) };
     Err(Fault::Unavailable {
         upstream: first.upstream.name.clone(),
         why: "it has not answered yet".into(),
-        retry_after: Some(std::time::Duration::from_secs(1)),
+        retry_after: Some(Duration::from_secs(1)),
         unsent: true,
     })
 }

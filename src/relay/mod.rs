@@ -4,6 +4,7 @@
 //! answered from the [`catalog`] ([`lists`]), or is answered here ([`here`]).
 
 pub mod catalog;
+pub mod completion;
 pub mod here;
 pub mod lists;
 pub mod one;

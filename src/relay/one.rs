@@ -13,8 +13,10 @@ use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::view::object_at;
 use crate::jsonrpc::{Edits, Kind, Object, text};
 use crate::mcp::methods::{ItemKind, Slot};
+use crate::mcp::revision::Revision;
 use crate::relay::catalog::item::remove;
 use crate::relay::catalog::view::View;
+use crate::relay::completion;
 use crate::relay::route::Relay;
 
 /// How long a completion may take; suggestions are disposable (COMP-04).
@@ -48,7 +50,11 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
         found => found?,
     };
     let upstream = way.upstream;
+    call.course.goes_to(upstream);
     let completes = slot == Slot::Reference;
+    if completes && !offers_completions(relay, upstream) {
+        return Ok(Reply::Done(Answer::result(NO_VALUES)));
+    }
     let shown = matches!(call.session.endpoint, Endpoint::Merged);
     let uris = shown.then(|| relay.uris[upstream.index()].clone()).flatten();
     let sent = relay.out.clone().oneshot(out_call(call, way));
@@ -61,6 +67,7 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
         sent.await?
     };
     Ok(match reply {
+        Reply::Done(answer) if completes => Reply::Done(completion::cut(back(relay, upstream, answer, uris))),
         Reply::Done(answer) => Reply::Done(back(relay, upstream, answer, uris)),
         Reply::Items(items) => {
             let catalog = relay.catalog.clone();
@@ -68,12 +75,20 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
                 Item::Done(mut answer) => {
                     note_unknown(&catalog, upstream, &answer);
                     answer.uris.clone_from(&uris);
-                    answer.upstream = Some(upstream);
                     Item::Done(answer)
                 }
                 other => other,
             })))
         }
+    })
+}
+
+/// COMP-01, COMP-05: an upstream that declared none is not asked; before they were declared, all are.
+fn offers_completions(relay: &Relay, upstream: UpstreamId) -> bool {
+    let snapshot = relay.catalog.members()[upstream.index()].state().snapshot;
+    snapshot.is_none_or(|snapshot| {
+        let handshake = &snapshot.handshake;
+        handshake.capabilities.completions || handshake.revision < Revision::V2025_03_26
     })
 }
 
@@ -85,7 +100,6 @@ fn back(
 ) -> Answer {
     note_unknown(&relay.catalog, upstream, &answer);
     answer.uris = uris;
-    answer.upstream = Some(upstream);
     answer
 }
 
@@ -115,6 +129,7 @@ fn out_call(call: Call, way: Way) -> OutCall {
         params: Params::Edited(call.message, edits),
         progress: call.progress,
         tool: way.tool,
+        course: call.course,
     }
 }
 

@@ -28,11 +28,11 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The words.
+    /// The words: the client's own, if it gave some.
     #[must_use]
-    pub fn text(self) -> &'static str {
+    pub fn text(self, call: &OutCall) -> &str {
         match self {
-            Self::Cancelled => "client cancelled",
+            Self::Cancelled => call.course.reason().unwrap_or("client cancelled"),
             Self::Timeout => "timeout",
         }
     }

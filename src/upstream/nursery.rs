@@ -1,23 +1,17 @@
 //! Where children come from: the spawner, its facts told to the operator, the commands of the entries.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::environment::Environment;
 use crate::config::snapshot::{Children, Stdio, Upstream};
-use crate::telemetry::events::upstream::{
-    ChildExited, ChildSpawned, Guardian, GuardianLost, NoiseLine, StartFailed, StderrLine, StraysEnded,
-};
-use crate::telemetry::meters::Held;
-use crate::telemetry::words::ExitCause;
 use crate::upstream::stdio::environment::{ChildEnvironment, Platform};
-use crate::upstream::stdio::exit::{Cause, Ending};
-use crate::upstream::stdio::fact::{Fact, Sink};
+use crate::upstream::stdio::fact::Sink;
 use crate::upstream::stdio::guardian::Reexec;
 use crate::upstream::stdio::slots::Caps;
 use crate::upstream::stdio::spawn::{Command, Spawner};
+use crate::upstream::stdio::stated::Stated;
 
 /// Starts the children of a gateway.
 ///
@@ -34,7 +28,7 @@ impl Nursery {
     /// # Errors
     /// If the system has no thread or no signal handler to give.
     pub fn start(limits: &Children, needed: bool, reexec: Reexec) -> io::Result<Self> {
-        let sink: Arc<dyn Sink> = Arc::new(Teller::default());
+        let sink: Arc<dyn Sink> = Arc::new(Stated::default());
         let caps = Caps { per_upstream: limits.per_upstream, total: limits.total, queue: limits.queue };
         let spawner = if needed { Some(Spawner::start(Arc::clone(&sink), caps, reexec)?) } else { None };
         Ok(Self { spawner: Mutex::new(spawner), sink })
@@ -74,51 +68,5 @@ pub fn command(upstream: &Upstream, entry: &Stdio, captured: &Environment, max_m
         folder: entry.cwd.clone(),
         max_message,
         ..Command::new(Arc::clone(&upstream.name), entry.command.reveal())
-    }
-}
-
-/// Tells facts about children as events.
-#[derive(Default)]
-struct Teller {
-    /// Children that count as running.
-    running: Mutex<HashMap<u32, Held>>,
-}
-
-impl Teller {
-    fn running(&self) -> MutexGuard<'_, HashMap<u32, Held>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Sink for Teller {
-    fn tell(&self, fact: Fact<'_>) {
-        match fact {
-            Fact::Spawned { upstream, pid, program, .. } => {
-                let held = ChildSpawned { upstream, pid, program: &program.to_string_lossy() }.emit();
-                self.running().insert(pid, held);
-            }
-            Fact::Exited { upstream, pid, exit } => {
-                self.running().remove(&pid);
-                let cause = match (exit.cause, exit.ending) {
-                    (Cause::Stopped | Cause::Dropped, _) => ExitCause::Stopped,
-                    (_, Ending::Signal(_)) => ExitCause::Signalled,
-                    _ => ExitCause::Exited,
-                };
-                ChildExited { upstream, pid, cause, status: exit }.emit();
-            }
-            Fact::StderrLine { upstream, pid, line, unshown } => {
-                StderrLine { upstream, pid, line, unshown }.emit();
-            }
-            Fact::Noise { upstream, pid, sample, unshown } => {
-                NoiseLine { upstream, pid, sample, unshown }.emit();
-            }
-            Fact::StraysEnded { upstream, pid, count } => StraysEnded { upstream, pid, count }.emit(),
-            Fact::StartFailed { upstream, failures, pause, error, .. } => {
-                StartFailed { upstream, failures, pause, error: &error }.emit();
-            }
-            Fact::GuardianLost { replaced } => {
-                GuardianLost { now: if replaced { Guardian::Replaced } else { Guardian::Missing } }.emit();
-            }
-        }
     }
 }

@@ -103,8 +103,8 @@ impl Kin {
             Fault::Unavailable { why, .. } | Fault::Protocol { why, .. } => why.to_string(),
             other => other.to_string(),
         };
+        start.failed(&told);
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
-        start.failed(&failure.detail);
     }
 
     fn refused(&self, error: &SpawnError) -> Failure {

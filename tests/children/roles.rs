@@ -1,16 +1,15 @@
 //! Parts that copies of this test program play. In a normal run these tests do nothing.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
-use portcullis::base::clock;
 use portcullis::upstream::stdio::child::Grace;
 use portcullis::upstream::stdio::exit::Cause;
 use portcullis::upstream::stdio::spawn::Spawner;
 use portcullis::upstream::stdio::{guardian, tree};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::kit::{all_gone, is_role, next, pids, python, send, shell, soon, spawner, until};
+use crate::kit::{all_gone, is_role, next, pids, python, runs, send, shell, soon, spawner, until};
 
 /// The guardian process.
 #[test]
@@ -41,7 +40,9 @@ time.sleep(600)
     }
     println!("\nPIDS {}", serde_json::to_string(&family).unwrap());
     std::io::stdout().flush().unwrap();
-    clock::sleep(Duration::from_secs(600)).await;
+    // Ends with the test, should that end before it kills this process.
+    let wait = || std::io::stdin().read_to_end(&mut Vec::new());
+    tokio::task::spawn_blocking(wait).await.unwrap().unwrap();
 }
 
 /// A gateway that starts and loses many children, and compares what is open before and after.
@@ -64,6 +65,37 @@ async fn cycles() {
     assert_eq!(spawner.slots().running(), 0);
     soon(spawner.close()).await;
     assert_eq!(children(), 0);
+}
+
+/// A gateway whose child leaves a process of which nobody can tell whose it is.
+#[tokio::test]
+async fn stranger() {
+    if !is_role() {
+        return;
+    }
+    let (spawner, _) = spawner();
+    let script = r#"
+read, write = os.pipe()
+os.set_inheritable(write, True)
+program = 'import os, sys, time; os.write(int(sys.argv[1]), str(os.getpid()).encode()); time.sleep(600)'
+def stranger():
+    os.setsid()
+    os.execve(sys.executable, [sys.executable, "-c", program, str(write)], {})
+def parent():
+    fork(stranger)
+    os._exit(0)
+os.waitpid(fork(parent), 0)
+pids(int(os.read(read, 20)))
+for line in lines: pass
+"#;
+    let mut child = python(&spawner, script).await;
+    let family = pids(&mut child).await;
+    let exit = soon(child.life.stop(Default::default())).await;
+    assert_eq!(exit.to_string(), "stopped: exit code 0");
+    assert!(runs(family[0]));
+    drop(child);
+    soon(spawner.close()).await;
+    all_gone(&family).await;
 }
 
 /// One child with a grandchild, ended in one of three ways.

@@ -182,6 +182,9 @@ fn a_server_that_is_not_there_is_named_with_the_mend() {
     assert!(ran.err.contains("it is started as: no-such-program-here"), "{}", ran.err);
     let ran = home.run(&["call", "a__x"]);
     assert_eq!(ran.code, 3, "{ran:?}");
+    let ran = home.run(&["probe", "--", "sh", "-c", "exit 3"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert_eq!(ran.err.matches("is not available").count(), 1, "it is said once: {}", ran.err);
 }
 
 #[test]

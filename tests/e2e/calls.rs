@@ -243,12 +243,18 @@ async fn canc_01_a_cancellation_reaches_its_call_and_no_other() {
     cancels_exactly(&alpha, &beta).await;
 }
 
+/// An upstream that is not waited for long.
+fn impatient(entry: Value) -> Entry {
+    Entry::from(entry).with(json!({"timeouts": {"handshake": "2s"}}))
+}
+
 /// F-063 LIFE-17 D10: dead, silent and refusing neighbours are reported, not felt.
 #[tokio::test]
 async fn f_063_bad_neighbours_delay_neither_handshake_nor_lists() {
     let (silent, refusing) = (Silent::new(), Refusing::new());
     let hanging = http_server().on("initialize", async |_: Exchange| Reply::Hang);
-    let plan = gateway().upstream("alpha", http_server().tool("echo")).upstream("silent", silent.entry());
+    let plan =
+        gateway().upstream("alpha", http_server().tool("echo")).upstream("silent", impatient(silent.entry()));
     let plan = plan.upstream("refusing", refusing.entry()).upstream("hanging", hanging);
     let gateway = plan.with(json!({"catalog": {"startBudget": "1s"}})).start_at_once().await;
     let (client, took) = timed(gateway.client()).await;

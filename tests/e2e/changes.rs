@@ -142,6 +142,30 @@ async fn r_22_an_unknown_tool_error_refreshes_the_list() {
     assert_eq!(client.tool_names().await, ["alpha__one"]);
 }
 
+/// R-22 F-083: with a state directory the last lists are there from the first moment of the next start.
+#[tokio::test]
+async fn r_22_the_last_lists_outlive_a_restart() {
+    let state = tempfile::tempdir().unwrap();
+    let alpha = http_server().tool("kept").start();
+    let plan = || gateway().upstream("alpha", &alpha).with(json!({"stateDirectory": state.path()}));
+    let mut first = plan().start().await;
+    let listed = first.client().await.list_texts("tools/list", "tools").await;
+    assert_eq!(listed.len(), 1);
+    first.terminate().await;
+    alpha.stop().await;
+    let second = plan().start_at_once().await;
+    let client = second.client().await;
+    assert_eq!(client.list_texts("tools/list", "tools").await, listed);
+    assert_eq!(client.call("alpha__kept", json!({})).await.reason(), "upstream_unavailable");
+    alpha.start_again();
+    soon("it works again", async {
+        while !client.call("alpha__kept", json!({})).await.is_result() {
+            pass(ms(100)).await;
+        }
+    })
+    .await;
+}
+
 /// D8 TOOL-15: lists are served from memory, whatever the upstreams do, and cost them nothing.
 #[tokio::test]
 async fn d8_lists_are_served_from_memory() {

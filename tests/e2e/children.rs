@@ -218,8 +218,9 @@ async fn f_029_a_slow_call_holds_up_nothing_on_the_same_child() {
 #[tokio::test]
 async fn f_030_a_child_gets_an_allow_list_and_its_entrys_own() {
     let alpha = stdio_server().tool("echo").start();
-    let entry =
-        alpha.with(json!({"passEnv": ["FOO"]})).and(json!({"env": {"API_KEY": "abc", "LANG": "tlh"}}));
+    let entry = alpha
+        .with(json!({"passEnv": ["FOO"]}))
+        .and(json!({"env": {"API_KEY": "abc", "LANG": "tlh", "P": "pa$HOME-s"}}));
     let plan = gateway().upstream("alpha", entry);
     let plan = plan.environment("GW_TOKEN", "t1").environment("AWS_SECRET_ACCESS_KEY", "s3");
     let plan = plan.environment("FOO", "x").environment("BAR", "y").environment("LANG", "de");
@@ -231,7 +232,8 @@ async fn f_030_a_child_gets_an_allow_list_and_its_entrys_own() {
     let children = alpha.children();
     let environment = children[0].environment();
     let value = |name: &str| environment.get(name).map(String::as_str);
-    for (name, wanted) in [("API_KEY", "abc"), ("LANG", "tlh"), ("FOO", "x"), ("TZ", "UTC"), ("LC_ALL", "C")]
+    for (name, wanted) in
+        [("API_KEY", "abc"), ("LANG", "tlh"), ("P", "pa$HOME-s"), ("FOO", "x"), ("TZ", "UTC"), ("LC_ALL", "C")]
     {
         assert_eq!(value(name), Some(wanted), "{name}");
     }

@@ -318,3 +318,16 @@ async fn f_098_sigint_drains_too() {
     gateway.signal(Signal::INT);
     assert_eq!(gateway.exit(secs(10)).await.code(), Some(0));
 }
+
+/// a port that is taken is said so, with the way out, and no other is taken silently.
+#[tokio::test]
+async fn r_24_a_taken_port_is_named_and_ends_the_start() {
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for ours in [json!({"listen": address}), json!({"admin": {"listen": address}})] {
+        let (status, log) =
+            gateway().upstream("alpha", http_server().tool("echo")).with(ours).refused().await;
+        assert!(status.code().is_some_and(|code| code != 0), "{status:?}");
+        assert!(log.contains(&address), "{log}");
+    }
+}

@@ -154,7 +154,7 @@ async fn a_trickle_comes_byte_by_byte_and_a_flood_does_not_end() {
     let mut trickle = client.begin("1", "tools/call", json!({"name": "trickle"})).await;
     assert_eq!(trickle.message().await.unwrap(), message);
     let mut flood = client.begin("1", "tools/call", json!({"name": "flood"})).await;
-    for _ in 0..1000 {
+    for _ in 0..200 {
         assert_eq!(flood.event().await.unwrap().comments, ["noise"]);
     }
 }

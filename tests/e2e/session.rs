@@ -140,7 +140,10 @@ async fn f_018_session_ids_are_secret_and_appear_once() {
     let gateway = gateway().upstream("alpha", &alpha).with(json!({"log": {"level": "trace"}})).start().await;
     let (client, other) = (gateway.client().await, gateway.client().await);
     let own = client.session.clone().unwrap();
-    assert!(own.len() >= 22 && own.bytes().all(|byte| (0x21..=0x7e).contains(&byte)), "{own:?}");
+    assert!(
+        (22..=256).contains(&own.len()) && own.bytes().all(|byte| (0x21..=0x7e).contains(&byte)),
+        "{own:?}"
+    );
     assert_ne!(client.session, other.session);
     let mut outcomes =
         vec![client.request("ping", json!({})).await, client.request("tools/list", json!({})).await];
@@ -256,6 +259,30 @@ async fn f_019_an_endpoint_of_one_upstream_shows_it_alone_on_every_path() {
     let merged = gateway.client().await;
     let foreign = merged.post(&kit::text::request("1", "ping", "{}")).path("/mcp/alpha").send().await;
     assert_eq!(foreign.status, 404, "a session belongs to the endpoint it was made on");
+}
+
+/// F-079 F-080: upstreams with sessions (of long ids), without, and children, in one session of short id.
+#[tokio::test]
+async fn f_080_stateful_and_stateless_upstreams_work_side_by_side() {
+    let long = "n".repeat(200);
+    let stateful =
+        http_server().named(&long).call("inc", async |ask: Exchange| Reply::text(ask.count(1).to_string()));
+    let stateful = stateful.start();
+    let stateless = http_server().without_sessions().without_stream().tool("echo").start();
+    let plan = gateway().upstream("stateful", &stateful).upstream("stateless", &stateless);
+    let gateway = plan.upstream("child", stdio_server().tool("echo")).start().await;
+    for revision in [NEWEST, "2025-06-18"] {
+        let client = gateway.visitor().asking_for(revision).connect().await;
+        assert!(client.session.as_ref().unwrap().len() <= 256);
+        assert_eq!(client.call("stateful__inc", json!({})).await.said(), "1");
+        assert_eq!(client.call("stateful__inc", json!({})).await.said(), "2");
+        client.call("stateless__echo", json!({})).await.result();
+        client.call("child__echo", json!({})).await.result();
+    }
+    assert!(
+        stateless.received().iter().all(|seen| seen.session.is_none()),
+        "HTTP-26: none was issued, none is sent"
+    );
 }
 
 /// R-16 HTTP-11: a dropped connection is no cancellation.

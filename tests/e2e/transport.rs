@@ -273,6 +273,19 @@ async fn f_096_http2_without_tls_is_spoken_too() {
     assert!(standing.event().await.is_some());
 }
 
+/// HTTP-23: an event id that names nothing is 400, never 404 and never a fresh stream.
+#[tokio::test]
+async fn http_23_an_unknown_event_id_is_refused_and_costs_no_session() {
+    let gateway = gateway().upstream("alpha", http_server().tool("echo")).start().await;
+    let client = gateway.client().await;
+    for id in ["nope", "0", "1", "a:1"] {
+        let mut answer = client.get().header("last-event-id", id).send().await;
+        assert_eq!(answer.status, 400, "{id}");
+        assert!(answer.tree().await["error"]["code"].is_i64(), "{id}");
+    }
+    assert!(client.request("ping", json!({})).await.is_result());
+}
+
 /// HTTP-12: a cancelled call gets no response, yet its exchange ends.
 #[tokio::test]
 async fn http_12_a_cancelled_call_ends_its_stream_without_a_response() {

@@ -285,3 +285,47 @@ async fn f_110_odd_but_lawful_upstreams_give_their_tools_and_are_left_alone() {
     let after = (alpha.received().len(), beta.received().len());
     assert!(after.0 - before.0 <= 2 && after.1 - before.1 <= 2, "idle, yet {before:?} became {after:?}");
 }
+
+/// LIFE-16: a session's own connection is offered the revision of its client.
+#[tokio::test]
+async fn life_16_an_upstream_is_offered_the_clients_revision() {
+    let alpha = http_server().tool("echo").start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    for revision in REVISIONS {
+        let client = gateway.visitor().asking_for(revision).connect().await;
+        client.call("alpha__echo", json!({})).await.result();
+        let session = alpha.seen("tools/call").last().unwrap().session.clone();
+        let open = alpha.sessions().into_iter().find(|open| Some(&open.id) == session.as_ref()).unwrap();
+        assert_eq!(open.revision, revision);
+    }
+}
+
+/// F-095: a proxy of the environment is not asked for what is on this machine.
+#[tokio::test]
+async fn f_095_loopback_is_never_reached_through_a_proxy() {
+    let proxy = http_server().start();
+    let alpha = http_server().tool("echo").start();
+    let named = json!({"type": "http", "url": alpha.url().replace("127.0.0.1", "localhost")});
+    let mut plan = gateway().upstream("alpha", &alpha).upstream("named", named);
+    let address = format!("http://{}", proxy.address());
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"] {
+        plan = plan.environment(name, &address);
+    }
+    let gateway = plan.start().await;
+    let client = gateway.client().await;
+    client.call("alpha__echo", json!({})).await.result();
+    client.call("named__echo", json!({})).await.result();
+    assert_eq!(proxy.connections(), 0);
+}
+
+/// F-095: an address in brackets is an address.
+#[tokio::test]
+async fn f_095_an_upstream_on_ipv6_is_reached() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        eprintln!("this machine has no ::1");
+        return;
+    }
+    let alpha = http_server().on_ipv6().tool("echo").start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    gateway.client().await.call("alpha__echo", json!({})).await.result();
+}

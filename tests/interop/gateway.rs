@@ -149,11 +149,8 @@ fn entry(target: &Target, mark: &str, settings: &Value) -> Value {
 /// The address of the clients' shore, from the log line that tells it.
 fn clients_address(line: &str) -> Option<String> {
     let line: Value = serde_json::from_str(line).ok()?;
-    // Fields of an event stand beside its message or in an object of their own.
-    [&line, line.get("fields")?]
-        .into_iter()
-        .find(|fields| fields["message"] == "listening" && fields["shore"] == "clients")
-        .and_then(|fields| Some(fields["address"].as_str()?.to_owned()))
+    let found = line["message"] == "listening" && line["shore"] == "clients";
+    line["address"].as_str().filter(|_| found).map(str::to_owned)
 }
 
 /// Processes that carry the mark of a gateway's children.

@@ -346,6 +346,7 @@ pub fn out_call(purpose: Purpose, method: &str, params: &str) -> OutCall {
         params: Params::Edited(message, Edits::new()),
         progress,
         tool,
+        course: Arc::default(),
     }
 }
 

@@ -62,21 +62,11 @@ fn keys_beyond_those_remembered_work_all_the_same() {
     }
     for tenant in ["0", &(caps::DERIVED_KEYS + 1).to_string(), "new"] {
         let sealed = ring.seal(SESSION, tenant, &[], b"x");
-        assert_eq!(
-            ring.open(SESSION, tenant, &[], &sealed),
-            Some(b"x".to_vec())
-        );
+        assert_eq!(ring.open(SESSION, tenant, &[], &sealed), Some(b"x".to_vec()));
         assert_eq!(ring.open(SESSION, "1", &[], &sealed), None);
     }
-    let derived = ring
-        .current
-        .derived
-        .read()
-        .expect("no panic under the lock");
-    assert_eq!(
-        derived.values().map(HashMap::len).sum::<usize>(),
-        caps::DERIVED_KEYS
-    );
+    let derived = ring.current.derived.read().expect("no panic under the lock");
+    assert_eq!(derived.values().map(HashMap::len).sum::<usize>(), caps::DERIVED_KEYS);
 }
 
 proptest! {

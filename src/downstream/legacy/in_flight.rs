@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::call::Course;
 use crate::jsonrpc::Id;
 
 /// The calls in flight of one session.
@@ -23,12 +24,19 @@ pub struct Cancel {
     set: AtomicBool,
     stopping: AtomicBool,
     wake: Notify,
+    course: OnceLock<Arc<Course>>,
 }
 
 impl Cancel {
     fn set(&self) {
         self.set.store(true, Ordering::Release);
         self.wake.notify_waiters();
+    }
+
+    /// Ties it to what is known of its call.
+    pub fn follows(&self, course: Arc<Course>) {
+        // A call has one course.
+        let _ = self.course.set(course);
     }
 
     /// Whether it is the gateway that stops, so that the client is owed an error.
@@ -64,9 +72,12 @@ impl InFlight {
         Some(Ticket { id, cancel, calls: self.clone() })
     }
 
-    /// Cancels the call with this id; unknown ones are ignored (CANC-01).
-    pub fn cancel(&self, id: &Id) {
+    /// Cancels the call with this id, for the client's reason; unknown ones are ignored (CANC-01).
+    pub fn cancel(&self, id: &Id, reason: Option<&str>) {
         if let Some(cancel) = self.lock().get(id) {
+            if let (Some(reason), Some(course)) = (reason, cancel.course.get()) {
+                course.cancelled_for(reason);
+            }
             cancel.set();
         }
     }
@@ -160,8 +171,8 @@ mod tests {
     async fn cancelling_reaches_that_call_only() {
         let calls = Arc::new(InFlight::default());
         let (one, two) = (calls.begin(id("1")).unwrap(), calls.begin(id("2")).unwrap());
-        calls.cancel(&id("1"));
-        calls.cancel(&id("3"));
+        calls.cancel(&id("1"), Some("enough"));
+        calls.cancel(&id("3"), None);
         one.cancel().cancelled().await;
         assert!(futures_util::FutureExt::now_or_never(two.cancel().cancelled()).is_none());
         calls.cancel_all();

@@ -8,7 +8,7 @@
 //! became ready (LIFE-07).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
@@ -33,7 +33,6 @@ pub struct Entry {
     pub in_flight: Arc<InFlight>,
     /// Its standing streams, and what they have to tell.
     pub standing: Arc<Standing>,
-    ready: AtomicBool,
     opened: Instant,
     /// Milliseconds between `opened` and the last request.
     last_used: AtomicU64,
@@ -47,21 +46,16 @@ impl Entry {
         self.last_used.store(u64::try_from(since.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Notes `notifications/initialized` (LIFE-07).
-    pub fn set_ready(&self) {
-        self.ready.store(true, Ordering::Relaxed);
-    }
-
     /// Why it should end now, if it should.
     fn expired(&self, limits: &Limits) -> Option<SessionEnd> {
         if !self.in_flight.is_empty() || self.standing.is_open() {
             return None;
         }
         let used = self.opened + Duration::from_millis(self.last_used.load(Ordering::Relaxed));
-        let idle = clock::now().saturating_duration_since(used);
-        let limit =
-            if self.ready.load(Ordering::Relaxed) { limits.idle } else { limits.handshake.min(limits.idle) };
-        (idle >= limit).then_some(SessionEnd::Idle)
+        let now = clock::now();
+        let half_open =
+            !self.standing.is_ready() && now.saturating_duration_since(self.opened) >= limits.handshake;
+        (half_open || now.saturating_duration_since(used) >= limits.idle).then_some(SessionEnd::Idle)
     }
 }
 
@@ -119,7 +113,6 @@ impl Sessions {
             shared,
             in_flight: Arc::default(),
             standing: Arc::default(),
-            ready: AtomicBool::new(false),
             opened: clock::now(),
             last_used: AtomicU64::new(0),
             guard: std::sync::Mutex::new(Some(opened.emit())),

@@ -28,6 +28,8 @@ pub struct Standing {
     changed: AtomicU8,
     /// Newest last.
     streams: Mutex<Vec<Arc<Slot>>>,
+    /// Whether the client may be told anything (LIFE-08).
+    ready: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +54,18 @@ impl Standing {
     pub fn list_changed(&self, kind: ItemKind) {
         self.changed.fetch_or(bit(kind), Ordering::AcqRel);
         self.wake_newest();
+    }
+
+    /// Notes `notifications/initialized`; what has changed until then is told now (LIFE-07, LIFE-08).
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+        self.wake_newest();
+    }
+
+    /// Whether the client has said that it is ready.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
     }
 
     /// Whether a stream is open.
@@ -89,6 +103,9 @@ impl Standing {
     }
 
     fn take(&self) -> Option<Bytes> {
+        if !self.is_ready() {
+            return None;
+        }
         let changed = self.changed.swap(0, Ordering::AcqRel);
         let mut out = BytesMut::new();
         for kind in KINDS.into_iter().filter(|kind| changed & bit(*kind) != 0) {
@@ -174,6 +191,7 @@ mod tests {
     #[tokio::test]
     async fn changes_are_told_once_on_the_newest_stream() {
         let standing = Arc::new(Standing::default());
+        standing.set_ready();
         standing.list_changed(ItemKind::Tool);
         standing.list_changed(ItemKind::Tool);
         standing.list_changed(ItemKind::Template);
@@ -201,6 +219,18 @@ mod tests {
                 !standing.is_open()
             }
         );
+    }
+
+    /// LIFE-08
+    #[tokio::test]
+    async fn nothing_is_told_before_the_client_is_ready() {
+        let standing = Arc::new(Standing::default());
+        standing.list_changed(ItemKind::Tool);
+        let mut stream = Box::pin(standing.open(Duration::ZERO));
+        stream.next().await;
+        assert!(stream.next().now_or_never().is_none());
+        standing.set_ready();
+        assert!(text(stream.next().await).contains("tools/list_changed"));
     }
 
     /// F-007

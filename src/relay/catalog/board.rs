@@ -1,6 +1,6 @@
 //! The view of one endpoint: the current one, and those that cursors may still page through.
 //!
-//! *Limits.* [`KEPT`] older views; a cursor of one that is gone is invalid (PAGE-05).
+//! *Limits.* `KEPT` older views; a cursor of one that is gone is invalid (PAGE-05).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

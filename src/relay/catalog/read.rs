@@ -138,6 +138,7 @@ async fn page(
         params: Params::Own(params),
         progress: None,
         tool: None,
+        course: Arc::default(),
     };
     let protocol =
         |why: &'static str| Fault::Protocol { upstream: member.upstream.name.clone(), why: why.into() };

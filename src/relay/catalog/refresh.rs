@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use crate::base::backoff::Backoff;
 use crate::base::{clock, tasks};
 use crate::call::{Audience, Endpoint, Fault, Observer, OutService, UpstreamId, Upstreams};
-use crate::config::snapshot::Snapshot as Config;
+use crate::config::snapshot::{Snapshot as Config, Transport};
 use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::board::Board;
 use crate::relay::catalog::member::Member;
@@ -45,6 +45,8 @@ pub struct Catalog {
     stale: Notify,
     /// True once each upstream was tried and the result merged.
     settled: watch::Sender<bool>,
+    /// Counts merges, for who waits for something to be known.
+    merges: watch::Sender<u64>,
     started: Instant,
 }
 
@@ -71,6 +73,7 @@ impl Catalog {
             store,
             stale: Notify::new(),
             settled: watch::Sender::new(config.upstreams.is_empty()),
+            merges: watch::Sender::new(0),
             started: clock::now(),
             config,
         });
@@ -122,6 +125,30 @@ impl Catalog {
         let _ = clock::within(self.started + budget, settled.wait_for(|settled| *settled)).await;
     }
 
+    /// Waits until something is known of an endpoint, or none of its children is still starting, at most so long: a
+    /// child that takes its time (F-028) is worth waiting for where there is nothing else.
+    pub async fn known(&self, endpoint: Endpoint, limit: Duration) {
+        let mut merges = self.merges.subscribe();
+        let decided = || {
+            let starting = |member: &Arc<Member>| {
+                matches!(member.upstream.transport, Transport::Stdio(_)) && member.state().problem.is_none()
+            };
+            let known = |member: &Arc<Member>| member.state().snapshot.is_some();
+            self.of(endpoint).any(known) || !self.of(endpoint).any(starting)
+        };
+        // Either way the caller goes on with what is there.
+        let _ = clock::within(limit, merges.wait_for(|_| decided())).await;
+    }
+
+    /// The upstreams of an endpoint.
+    pub fn of(&self, endpoint: Endpoint) -> impl Iterator<Item = &Arc<Member>> + Clone {
+        let shown = move |member: &&Arc<Member>| match endpoint {
+            Endpoint::Merged => true,
+            Endpoint::Upstream(id) => member.id == id,
+        };
+        self.members.iter().filter(shown)
+    }
+
     /// Whether each upstream was tried, or the start budget has passed.
     #[must_use]
     pub fn is_settled(&self) -> bool {
@@ -132,6 +159,7 @@ impl Catalog {
         loop {
             self.stale.notified().await;
             self.merge();
+            self.merges.send_modify(|merges| *merges += 1);
             let tried = self.members.iter().all(|member| member.state().tried);
             self.settled.send_if_modified(|settled| !std::mem::replace(settled, tried) && tried);
         }

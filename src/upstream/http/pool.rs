@@ -4,7 +4,7 @@
 //! socket nor its buffers wander between cores (D12). Nobody drives an idle connection: the request
 //! that takes it finds out first whether the peer has closed it.
 //!
-//! *Limits.* [`IDLE`] connections per thread; the oldest go first.
+//! *Limits.* `IDLE` connections per thread; the oldest go first.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};

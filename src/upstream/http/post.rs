@@ -143,7 +143,11 @@ impl Endpoint {
         let mut redirects = 0;
         loop {
             let place = self.place.load_full();
-            let received = self.once(&place, method.clone(), headers, body.clone(), mark).await;
+            self.report.sent(body.len());
+            let mut request: Whole = Request::new(Full::new(body.clone()));
+            *request.method_mut() = method.clone();
+            *request.headers_mut() = headers.clone();
+            let received = self.once(&place, request, mark).await;
             let received = self.judged(received)?;
             if !received.status.is_redirection() || received.status == StatusCode::NOT_MODIFIED {
                 return Ok(received);
@@ -163,15 +167,9 @@ impl Endpoint {
     async fn once(
         &self,
         place: &Place,
-        method: Method,
-        headers: &HeaderMap,
-        body: Bytes,
+        mut request: Whole,
         mark: &AtomicBool,
     ) -> Result<Received, PostError> {
-        self.report.sent(body.len());
-        let mut request: Whole = Request::new(Full::new(body));
-        *request.method_mut() = method;
-        *request.headers_mut() = headers.clone();
         loop {
             let (taken, fresh) = match self.pool.take() {
                 Some(taken) => (taken, false),

@@ -105,7 +105,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn meaning(status: u16, body: &str, safe: bool, session: bool) -> Refusal {
+    /// What a refusal of a `safe` call in a `session` means.
+    fn meaning(status: u16, body: &str, (safe, session): (bool, bool)) -> Refusal {
         let headers = HeaderMap::from_iter([(RETRY_AFTER, "7".parse().unwrap())]);
         let status = StatusCode::from_u16(status).unwrap();
         Refused { status, headers: &headers, body: body.as_bytes(), id: 5, safe, session }
@@ -117,10 +118,10 @@ mod tests {
     /// HTTP-28, F-014
     #[test]
     fn f_014_a_lost_session_is_told_apart() {
-        assert!(matches!(meaning(404, "", false, true), Refusal::SessionGone));
-        assert!(matches!(meaning(404, "", false, false), Refusal::Fault(Fault::Protocol { .. })));
-        assert!(matches!(meaning(400, "Bad Request: Session expired", false, true), Refusal::SessionGone));
-        assert!(matches!(meaning(400, "bad", false, true), Refusal::Fault(Fault::Protocol { .. })));
+        assert!(matches!(meaning(404, "", (false, true)), Refusal::SessionGone));
+        assert!(matches!(meaning(404, "", (false, false)), Refusal::Fault(Fault::Protocol { .. })));
+        assert!(matches!(meaning(400, "Bad Request: Session expired", (false, true)), Refusal::SessionGone));
+        assert!(matches!(meaning(400, "bad", (false, true)), Refusal::Fault(Fault::Protocol { .. })));
     }
 
     /// HTTP-36, F-071
@@ -130,28 +131,28 @@ mod tests {
             Refusal::Fault(fault) => fault.to_string(),
             _ => String::new(),
         };
-        assert!(text(meaning(401, "secret", true, true)).contains("needs authorization"));
-        let Refusal::Fault(Fault::Unavailable { retry_after, unsent, .. }) = meaning(503, "", false, true)
+        assert!(text(meaning(401, "secret", (true, true))).contains("needs authorization"));
+        let Refusal::Fault(Fault::Unavailable { retry_after, unsent, .. }) = meaning(503, "", (false, true))
         else {
             panic!()
         };
         assert_eq!((retry_after, unsent), (Some(Duration::from_secs(7)), false));
-        assert!(text(meaning(418, "secret", true, true)).ends_with("HTTP status 418"));
+        assert!(text(meaning(418, "secret", (true, true))).ends_with("HTTP status 418"));
     }
 
     /// F-021: nobody knows whether the call was done.
     #[test]
     fn f_021_a_server_error_leaves_the_outcome_open() {
-        assert!(matches!(meaning(500, NO_ID, false, true), Refusal::Fault(Fault::OutcomeUnknown { .. })));
-        assert!(matches!(meaning(500, "", true, true), Refusal::Fault(Fault::Protocol { .. })));
+        assert!(matches!(meaning(500, NO_ID, (false, true)), Refusal::Fault(Fault::OutcomeUnknown { .. })));
+        assert!(matches!(meaning(500, "", (true, true)), Refusal::Fault(Fault::Protocol { .. })));
         let ours = r#"{"jsonrpc":"2.0","id":5,"error":{"code":-32603,"message":"no"}}"#;
-        assert!(matches!(meaning(500, ours, false, true), Refusal::Error(_)));
+        assert!(matches!(meaning(500, ours, (false, true)), Refusal::Error(_)));
     }
 
     /// HTTP-36, RPC-04
     #[test]
     fn errors_in_a_refusal_are_addressed_to_our_request() {
-        let Refusal::Error(message) = meaning(400, NO_ID, false, true) else { panic!() };
+        let Refusal::Error(message) = meaning(400, NO_ID, (false, true)) else { panic!() };
         assert_eq!(message.id_number(), Some(5));
         assert!(message.text().ends_with(br#""error":{"code":-32000,"message":"no"}}"#));
     }

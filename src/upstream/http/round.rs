@@ -76,17 +76,11 @@ impl HttpConnection {
     /// What failed.
     pub async fn call(self: &Arc<Self>, leg: Leg<'_>) -> Result<Answer, Fault> {
         let id = self.next_id();
-        let watch = Watch::new(|why: Reason| self.post_aside(request::cancelled(id, why.text())));
+        let watch = Watch::new(|why: Reason| self.post_aside(request::cancelled(id, why.text(leg.call))));
         match self.attempts(leg, id, &watch).await {
             Ok(body) => {
                 watch.settle();
-                Ok(Answer {
-                    body,
-                    rewrites: leg.call.method.rewrites,
-                    uris: None,
-                    upstream: None,
-                    watch: None,
-                })
+                Ok(Answer { body, rewrites: leg.call.method.rewrites, uris: None, watch: None })
             }
             Err(fault) => {
                 watch.failed(&fault);

@@ -8,7 +8,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -32,7 +33,7 @@ impl House {
         let charges = std::mem::take(&mut *self.yard.lock().unwrap_or_else(PoisonError::into_inner));
         let mut left = Vec::new();
         for mut charge in charges {
-            if !(charge.kin.sweep(Signal::KILL).gone && charge.release().is_some()) {
+            if !(charge.kin.sweep(Signal::KILL) && charge.release().is_some()) {
                 left.push(charge);
             }
         }
@@ -86,7 +87,13 @@ impl Charge {
     pub(super) fn new(pid: i32, mark: Mark, house: Arc<House>, jobs: SyncSender<Job>, slot: Slot) -> Self {
         house.guardian.add(pid);
         let reins = Arc::new(Reins { pid, reaped: Mutex::new(false) });
-        Self { kin: Kin { reins, mark }, house, jobs, slot: Some(slot), reaped: false }
+        Self {
+            kin: Kin { reins, mark, strays: Arc::default() },
+            house,
+            jobs,
+            slot: Some(slot),
+            reaped: false,
+        }
     }
 
     /// Reaps the process if it has ended, and frees its slot. Its family has to be gone before.
@@ -129,16 +136,48 @@ impl Drop for Charge {
 pub(super) struct Kin {
     pub reins: Arc<Reins>,
     mark: Mark,
+    /// Who was found outside of the group.
+    strays: Arc<Mutex<BTreeSet<i32>>>,
 }
 
 impl Kin {
+    /// Whether the leader has ended and nobody else is left. Blocks for a look at all processes.
+    pub(super) fn is_gone(&self) -> bool {
+        reaper::peek(self.reins.pid).is_some() && self.others().is_empty()
+    }
+
+    /// Signals the group, then each member that has left it; whether nobody was left. Blocks for a look at all processes.
+    /// To be repeated until the family is gone, as the dying may have forked.
+    pub(super) fn sweep(&self, signal: Signal) -> bool {
+        self.reins.signal(signal);
+        let leader_ended = reaper::peek(self.reins.pid).is_some();
+        let others = self.others();
+        for stray in others.iter().filter(|process| process.group != self.reins.pid) {
+            self.known().insert(stray.pid);
+            if let Some(pid) = Pid::from_raw(stray.pid) {
+                // It may have ended meanwhile.
+                let _ = kill_process(pid, signal);
+            }
+        }
+        leader_ended && others.is_empty()
+    }
+
+    /// How many had left the group and were found.
+    pub(super) fn strays(&self) -> usize {
+        self.known().len()
+    }
+
     /// The living members of the family but for its leader. Reads all of `/proc`.
     fn others(&self) -> Vec<Process> {
         let processes = tree::snapshot();
         let mark = self.mark.to_string();
         let strays: BTreeSet<i32> = reaper::unlisted(&processes)
             .into_iter()
-            .filter(|pid| tree::mark_of(*pid).as_ref() == Some(&mark))
+            .filter(|pid| match settled_mark_of(*pid) {
+                Some(other) => other == mark,
+                // One that is ending has no environment any more.
+                None => self.known().contains(pid),
+            })
             .collect();
         let leaders = BTreeSet::from([self.reins.pid]);
         let members = tree::family(&processes, &leaders, |process| strays.contains(&process.pid));
@@ -146,32 +185,18 @@ impl Kin {
         others.filter(|process| process.pid != self.reins.pid).collect()
     }
 
-    /// Whether the leader has ended and nobody else is left. Blocks for a look at all processes.
-    pub(super) fn is_gone(&self) -> bool {
-        reaper::peek(self.reins.pid).is_some() && self.others().is_empty()
-    }
-
-    /// Signals the group, then each member that has left it. Blocks for a look at all processes. To be repeated until the
-    /// family is gone, as the dying may have forked.
-    pub(super) fn sweep(&self, signal: Signal) -> Sweep {
-        self.reins.signal(signal);
-        let leader_ended = reaper::peek(self.reins.pid).is_some();
-        let others = self.others();
-        let strays = others.iter().filter(|process| process.group != self.reins.pid);
-        let strays: BTreeSet<i32> = strays.map(|process| process.pid).collect();
-        for pid in strays.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-            // It may have ended meanwhile.
-            let _ = kill_process(pid, signal);
-        }
-        Sweep { gone: leader_ended && others.is_empty(), strays }
+    fn known(&self) -> MutexGuard<'_, BTreeSet<i32>> {
+        self.strays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a sweep found.
-#[derive(Debug)]
-pub(super) struct Sweep {
-    /// The leader has ended and nobody else was left.
-    pub gone: bool,
-    /// Who had left the group.
-    pub strays: BTreeSet<i32>,
+/// The mark of a process; one that is just becoming another program has none for a moment.
+fn settled_mark_of(pid: i32) -> Option<String> {
+    const LOOKS: u32 = 3;
+    (0..LOOKS).find_map(|nth| {
+        if nth > 0 {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        tree::mark_of(pid)
+    })
 }

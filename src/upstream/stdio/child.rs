@@ -1,6 +1,6 @@
 //! A running child as its holder sees it: send lines, take frames, learn of its end, stop it.
 //!
-//! *Invariants:* every child ends in one way only, through its [keeper](super::keeper), which reaps it.
+//! *Invariants:* every child ends in one way only, through its keeper, which reaps it.
 //!
 //! *On drop:* dropping a [`Life`] (or the [`Child`] that holds it) kills the child's group at once; the rest of its family
 //! and the reaping follow in the background.

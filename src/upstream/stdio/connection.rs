@@ -182,7 +182,7 @@ impl StdioConnection {
     pub async fn call(&self, leg: Leg<'_>) -> Result<Answer, Fault> {
         let line = &*self.line;
         let id = line.next_id();
-        let watch = Watch::new(|why: Reason| line.aside(request::cancelled(id, why.text())));
+        let watch = Watch::new(|why: Reason| line.aside(request::cancelled(id, why.text(leg.call))));
         let progress = leg
             .call
             .progress
@@ -195,7 +195,6 @@ impl StdioConnection {
                     body: Body::Message(message),
                     rewrites: leg.call.method.rewrites,
                     uris: None,
-                    upstream: None,
                     watch: None,
                 })
             }

@@ -6,7 +6,6 @@
 //!
 //! *On drop:* the [`Charge`] in it sees to the end of the child.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use rustix::process::Signal;
 use tokio::signal::unix::Signal as Signals;
 use tokio::sync::watch;
 
-use super::charge::{Charge, Kin, Sweep};
+use super::charge::{Charge, Kin};
 use super::child::{Grace, Order};
 use super::exit::{Cause, Ending, Exit};
 use super::fact::Fact;
@@ -47,8 +46,6 @@ pub(super) struct Keeper {
     pub children: Signals,
     pub orders: watch::Receiver<Order>,
     pub exit: watch::Sender<Option<Arc<Exit>>>,
-    /// Who had left the group and was found.
-    pub strays: BTreeSet<i32>,
 }
 
 impl Keeper {
@@ -148,17 +145,16 @@ impl Keeper {
         }
     }
 
-    async fn sweep(&mut self, signal: Signal) -> bool {
+    async fn sweep(&self, signal: Signal) -> bool {
         let kin = self.charge.kin.clone();
-        let Sweep { gone, strays } = blocking(move || kin.sweep(signal)).await;
-        self.strays.extend(strays);
-        gone
+        blocking(move || kin.sweep(signal)).await
     }
 
     fn tell_strays(&self) {
-        if !self.strays.is_empty() {
+        let count = self.charge.kin.strays();
+        if count > 0 {
             let Subject { upstream, pid, sink } = &self.subject;
-            sink.tell(Fact::StraysEnded { upstream, pid: *pid, count: self.strays.len() });
+            sink.tell(Fact::StraysEnded { upstream, pid: *pid, count });
         }
     }
 }

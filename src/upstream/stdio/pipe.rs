@@ -7,7 +7,7 @@
 //!
 //! *On drop:* when the receiver of frames is dropped, the reader goes on and throws away, so that the child does not block.
 //!
-//! *Limits:* [`caps::CHILD_QUEUE`](crate::base::caps::CHILD_QUEUE) lines and [`QUEUED_BYTES`] wait for stdin (one line may
+//! *Limits:* [`caps::CHILD_QUEUE`] lines and [`QUEUED_BYTES`] wait for stdin (one line may
 //! exceed that alone); [`FRAMES`] frames wait for whoever reads them, fewer if they are large, then the child's own pipe
 //! fills.
 

@@ -1,10 +1,10 @@
 //! Whose children the processes below us are: those we started, those a child left behind, and those of others.
 //!
-//! *Invariants:* what was started by [`launch`](super::launch) is on the roster until it is reaped, and is reaped by its
+//! *Invariants:* what was started by `launch` is on the roster until it is reaped, and is reaped by its
 //! own keeper alone. The gateway adopts orphans of its children (subreaper, R-13) and reaps them; whatever else in this
 //! process starts children keeps their exit statuses. An adopted process is told from such a child by its session: ours
-//! are all led into sessions of their own, and there is no way back into the gateway's. As PID 1 everything unknown is
-//! adopted.
+//! are all led into sessions of their own, and there is no way back into the gateway's. As PID 1 the gateway reaps
+//! everything that is unknown.
 //!
 //! The roster is one per process, as children belong to a process and not to a value in it.
 
@@ -118,14 +118,14 @@ pub(super) fn bury() {
             // Its keeper reaps it and then calls here again.
             return;
         }
-        if !tree::process(pid).is_some_and(|process| is_adopted(&roster, &process)) {
+        if !tree::process(pid).is_some_and(|process| is_ours_to_reap(&roster, &process)) {
             break;
         }
         wait(pid, WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
     }
     // A zombie that is none of our business stands before the others: look behind it.
     let ended = tree::snapshot().into_iter().filter(|process| process.zombie);
-    for process in ended.filter(|process| is_adopted(&roster, process)) {
+    for process in ended.filter(|process| is_ours_to_reap(&roster, process)) {
         wait(process.pid, WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
     }
 }
@@ -137,9 +137,7 @@ pub(super) fn bury() {}
 /// Children of this process that nobody here started, so far as is known.
 pub(super) fn unlisted(processes: &[Process]) -> BTreeSet<i32> {
     let roster = roster();
-    let own = getpid().as_raw_pid();
-    let children = processes.iter().filter(|process| process.parent == own);
-    children.map(|process| process.pid).filter(|pid| !roster.started.contains(pid)).collect()
+    processes.iter().filter(|process| is_unlisted(&roster, process)).map(|process| process.pid).collect()
 }
 
 /// The living adopted among `processes`. Empty while a fork is under way.
@@ -153,11 +151,18 @@ pub(super) fn adopted(processes: &[Process]) -> Vec<Process> {
 }
 
 fn is_adopted(roster: &Roster, process: &Process) -> bool {
-    let own = getpid();
-    let own_session = rustix::process::getsid(None).map_or(0, Pid::as_raw_pid);
-    process.parent == own.as_raw_pid()
-        && !roster.started.contains(&process.pid)
-        && (own.is_init() || process.session != own_session)
+    // SAFETY: a system call with a plain number. Zero in a container whose session was begun outside of it.
+    let own_session = unsafe { libc::getsid(0) };
+    is_unlisted(roster, process) && process.session != own_session
+}
+
+fn is_unlisted(roster: &Roster, process: &Process) -> bool {
+    process.parent == getpid().as_raw_pid() && !roster.started.contains(&process.pid)
+}
+
+/// Whether nobody but us reaps a process that has ended. As PID 1, all that is unknown is ours.
+fn is_ours_to_reap(roster: &Roster, process: &Process) -> bool {
+    is_adopted(roster, process) || (getpid().is_init() && is_unlisted(roster, process))
 }
 
 /// Some child of this process that has ended and is not reaped.

@@ -9,7 +9,6 @@
 //!
 //! *Limits:* [`JOBS`] starts wait for the thread; one that takes longer than [`LAUNCH`] fails.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -239,16 +238,8 @@ impl Spawner {
         });
         let (orders, order) = watch::channel(Order::Live);
         let (exit, exited) = watch::channel(None);
-        let keeper = Keeper {
-            charge,
-            subject,
-            streams,
-            started: clock::now(),
-            children,
-            orders: order,
-            exit,
-            strays: BTreeSet::new(),
-        };
+        let keeper =
+            Keeper { charge, subject, streams, started: clock::now(), children, orders: order, exit };
         spawn_task("child-keeper", keeper.keep()).detach();
         let Talk { input, frames, noise } = talk;
         Ok(Child { input, frames, noise, life: Life { reins, orders, exit: exited } })

@@ -1,6 +1,6 @@
 //! A child's stderr: always drained, whatever becomes of what is read (STDIO-03, F-025).
 //!
-//! *Limits:* lines are cut at [`caps::STDERR_LINE_BYTES`](crate::base::caps::STDERR_LINE_BYTES) and the rest thrown away as
+//! *Limits:* lines are cut at [`caps::STDERR_LINE_BYTES`] and the rest thrown away as
 //! it comes; the last [`TAIL_LINES`] lines, cut further, are kept to explain an exit; so many lines per second are told.
 
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 //! *On drop.* The port closes and every connection ends.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -30,6 +30,7 @@ pub struct Http {
     pub(super) sessionless: bool,
     pub(super) streamless: bool,
     pub(super) events: bool,
+    ipv6: bool,
 }
 
 impl Server<Http> {
@@ -48,6 +49,12 @@ impl Server<Http> {
     /// Answers every request with an event stream, also where nothing precedes the answer.
     pub fn with_events(mut self) -> Self {
         self.transport.events = true;
+        self
+    }
+
+    /// Listens on `::1`.
+    pub fn on_ipv6(mut self) -> Self {
+        self.transport.ipv6 = true;
         self
     }
 
@@ -98,7 +105,9 @@ impl Deref for HttpServer {
 
 impl HttpServer {
     fn start(server: Server<Http>) -> Self {
-        let socket = bound(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let loopback: IpAddr =
+            if server.transport.ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+        let socket = bound((loopback, 0).into());
         let address = socket.local_addr().unwrap().as_socket().unwrap();
         let shared = Arc::new(Shared {
             peer: Peer::new(server.script),
@@ -141,6 +150,10 @@ impl HttpServer {
         let _aborted = accepting.await;
         self.drop_streams();
         self.cut_connections();
+        // Each closes in a task of its own; whoever calls next must find them closed.
+        while self.open_connections() > 0 {
+            tokio::task::yield_now().await;
+        }
         *self.reserved.lock().unwrap() = Some(bound(self.address));
     }
 

@@ -93,7 +93,7 @@ pub enum End {
     Hang,
     /// The connection closes before the body is complete.
     Cut,
-    /// It does not; this piece is sent again and again, as fast as it is read.
+    /// It does not; this piece is sent again and again, each millisecond.
     Flood(Bytes),
 }
 
