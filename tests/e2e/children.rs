@@ -232,9 +232,14 @@ async fn f_030_a_child_gets_an_allow_list_and_its_entrys_own() {
     let children = alpha.children();
     let environment = children[0].environment();
     let value = |name: &str| environment.get(name).map(String::as_str);
-    for (name, wanted) in
-        [("API_KEY", "abc"), ("LANG", "tlh"), ("P", "pa$HOME-s"), ("FOO", "x"), ("TZ", "UTC"), ("LC_ALL", "C")]
-    {
+    for (name, wanted) in [
+        ("API_KEY", "abc"),
+        ("LANG", "tlh"),
+        ("P", "pa$HOME-s"),
+        ("FOO", "x"),
+        ("TZ", "UTC"),
+        ("LC_ALL", "C"),
+    ] {
         assert_eq!(value(name), Some(wanted), "{name}");
     }
     assert!(value("PATH").is_some() && value("HOME").is_some());

@@ -133,7 +133,10 @@ fn changes(names: Names) -> Vec<Value> {
         names.call("probe_extra", json!({})),
         names.prompt("probe_extra_prompt", json!({})),
         names.read("probe://extra"),
+        forget(),
         names.call("probe_lists", json!({ "present": false })),
+        // Whoever comes next finds the lists as they were.
+        notified(&list_changed.each_ref().map(String::as_str)),
     ]
 }
 
