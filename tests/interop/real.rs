@@ -34,9 +34,7 @@ async fn real_servers_are_the_same_through_one_endpoint() {
         assert_eq!(count(&merged.outcomes[..1]), count(&direct), "tools in all, {client:?}");
         check(client, &servers, &direct, &merged.outcomes);
     }
-    for server in &servers {
-        inspector_reaches(&gateway, server).await;
-    }
+    inspector_reaches(&gateway, &servers).await;
     gateway.stop().await;
 }
 
@@ -249,14 +247,25 @@ fn told(outcome: &Value) -> Value {
     json!({ "told": told })
 }
 
-async fn inspector_reaches(gateway: &Gateway, server: &Server) {
-    let (tool, args, part) = &server.inspected;
-    let mut words =
-        vec!["tools/call".to_owned(), "--tool-name".to_owned(), Names::Under(server.name).name(tool)];
-    if !args.is_empty() {
-        words.push("--tool-arg".to_owned());
-        words.extend(args.iter().cloned());
+async fn inspector_reaches(gateway: &Gateway, servers: &[Server]) {
+    let everything = Names::Under("everything");
+    let document = everything.uri("demo://resource/static/document/features.md");
+    let prompt = everything.name("simple-prompt");
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let mut asked = vec![
+        (words(&["resources/read", "--uri", &document]), "Features"),
+        (words(&["prompts/get", "--prompt-name", &prompt]), "simple prompt"),
+    ];
+    for Server { name, inspected: (tool, args, part), .. } in servers {
+        let mut call = words(&["tools/call", "--tool-name", &Names::Under(name).name(tool)]);
+        if !args.is_empty() {
+            call.push("--tool-arg".to_owned());
+            call.extend(args.iter().cloned());
+        }
+        asked.push((call, part));
     }
-    let answer = inspect(&gateway.endpoint(), &words).await;
-    assert!(answer.to_string().contains(part), "{}: {answer}", server.name);
+    for (words, part) in asked {
+        let answer = inspect(&gateway.endpoint(), &words).await;
+        assert!(answer.to_string().contains(part), "{words:?}: {answer}");
+    }
 }
