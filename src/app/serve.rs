@@ -7,6 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin;
@@ -180,18 +182,13 @@ async fn live(
     });
     let reading = gateway.catalog.start();
     let after = tasks::spawn("start report", after);
-    let cause = signals::wait().await?;
-    let forced = tasks::spawn("second signal", async {
-        // Without signals there is no second one.
-        if signals::wait().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    });
+    let mut signals = Signals::listen()?;
+    let cause = signals.next().await;
     tokio::select! {
         biased;
         // Both are safe to cancel: the process ends either way.
         () = drain(gateway, cause, stop) => {}
-        _ = forced => gateway.servers.shutdown(Duration::ZERO).await,
+        _ = signals.next() => gateway.servers.shutdown(Duration::ZERO).await,
     }
     stop.cancel();
     reading.stop();
@@ -204,25 +201,44 @@ async fn live(
 }
 
 /// The signals that end the process.
-mod signals {
-    use std::io;
+///
+/// *Invariants.* None is lost between two waits: one listener hears them all.
+#[cfg(unix)]
+struct Signals {
+    term: Signal,
+    int: Signal,
+}
 
-    /// Waits for one and names it.
-    #[cfg(unix)]
-    pub(super) async fn wait() -> io::Result<&'static str> {
-        use tokio::signal::unix::{SignalKind, signal};
-
-        let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        tokio::select! {
-            // Both are safe to cancel.
-            _ = term.recv() => Ok("SIGTERM"),
-            _ = int.recv() => Ok("SIGINT"),
-        }
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for one and names it.
-    #[cfg(not(unix))]
-    pub(super) async fn wait() -> io::Result<&'static str> {
-        tokio::signal::ctrl_c().await.map(|()| "Ctrl-C")
+    /// Waits for one and names it. Safe to cancel.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            // Both are safe to cancel.
+            _ = self.term.recv() => "SIGTERM",
+            _ = self.int.recv() => "SIGINT",
+        }
+    }
+}
+
+/// The signals that end the process.
+#[cfg(not(unix))]
+struct Signals(tokio::signal::windows::CtrlC);
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        tokio::signal::windows::ctrl_c().map(Self)
+    }
+
+    /// Waits for one and names it. Safe to cancel.
+    async fn next(&mut self) -> &'static str {
+        // Without a listener there is no second one.
+        let _ = self.0.recv().await;
+        "Ctrl-C"
     }
 }
