@@ -11,6 +11,7 @@ use crate::app::build::Gateway;
 use crate::base::{ids, tasks};
 use crate::call::{
     Answer, Body, Call, Endpoint, Fault, Item, Principal, Proof, Reply, Session, SessionKey, Upstreams,
+    gather,
 };
 use crate::jsonrpc::message::compose;
 use crate::jsonrpc::rewrite::{Plan, Rewriter};
@@ -98,13 +99,7 @@ async fn text(mut answer: Answer) -> Result<Bytes, Fault> {
             ));
         }
         Body::Message(message) => message.text().clone(),
-        Body::Stream(mut chunks) => {
-            let mut text = Vec::new();
-            while let Some(chunk) = chunks.next().await {
-                text.extend_from_slice(&chunk?);
-            }
-            Bytes::from(text)
-        }
+        Body::Stream(chunks) => gather(chunks).await?,
     };
     Rewriter::whole(plan, &text).map(|(text, _)| text).map_err(|_| Fault::Internal)
 }

@@ -1,4 +1,4 @@
-//! What can go wrong on the way of a call: whose fault it is, whether a repeat is safe, which code it has.
+//! What can go wrong on the way of a call: whether a repeat is safe, how it counts, which code it has.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,17 +8,6 @@ use crate::jsonrpc::error::{
     INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, QUOTA_EXCEEDED, RESOURCE_NOT_FOUND,
 };
 use crate::jsonrpc::{ErrorObject, text};
-
-/// Whom a fault is to be blamed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blame {
-    /// The client asked for something that it cannot have.
-    Client,
-    /// The gateway is at fault, or full.
-    Gateway,
-    /// The upstream failed.
-    Upstream,
-}
 
 /// A failed call. Its text goes to clients: no inner addresses, no secrets (RPC-12).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -152,24 +141,6 @@ impl Outcome {
 }
 
 impl Fault {
-    /// Whom to blame.
-    #[must_use]
-    pub fn blame(&self) -> Blame {
-        match self {
-            Self::MethodNotFound(_)
-            | Self::InvalidRequest(_)
-            | Self::InvalidParams(_)
-            | Self::Unknown { .. }
-            | Self::ResourceNotFound { .. }
-            | Self::Cancelled => Blame::Client,
-            Self::Unavailable { .. }
-            | Self::Timeout { .. }
-            | Self::Protocol { .. }
-            | Self::OutcomeUnknown { .. } => Blame::Upstream,
-            Self::Exhausted { .. } | Self::Stopping | Self::Internal => Blame::Gateway,
-        }
-    }
-
     /// Whether the call surely was not executed, so that sending it again cannot do it twice.
     #[must_use]
     pub fn is_unsent(&self) -> bool {

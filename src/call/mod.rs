@@ -19,9 +19,9 @@ mod upstream;
 
 pub use authenticate::{Authenticator, Credentials, Denied};
 pub use call::{Admitted, Call, Course, OutCall, Params, Purpose};
-pub use fault::{Blame, Fault, Outcome};
+pub use fault::{Fault, Outcome};
 pub use principal::{Principal, Proof};
-pub use reply::{Answer, Body, Chunks, Item, Items, Reply, Watch};
+pub use reply::{Answer, Body, Chunks, Item, Items, Reply, Watch, gather};
 pub use service::{CallService, OutService, RelayService};
 pub use session::{Endpoint, LogLevel, Session, SessionKey};
 pub use upstream::{Audience, Handshake, Observer, UpstreamId, Upstreams};

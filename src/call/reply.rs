@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt};
 
 use crate::call::fault::{Fault, Outcome};
 use crate::jsonrpc::Message;
@@ -57,6 +57,18 @@ pub enum Body {
 
 /// The text of a large answer.
 pub type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Fault>> + Send>>;
+
+/// The whole text of a large answer, for who cannot pass it on in parts. The server shore bounds its size.
+///
+/// # Errors
+/// What the rest of it could not be had for.
+pub async fn gather(mut chunks: Chunks) -> Result<Bytes, Fault> {
+    let mut text = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        text.extend_from_slice(&chunk?);
+    }
+    Ok(Bytes::from(text))
+}
 
 /// Told how a call ended.
 pub trait Watch: Send {

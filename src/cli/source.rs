@@ -50,6 +50,18 @@ impl Source {
         }
     }
 
+    /// The configuration that is meant, with the server that `target` names and no other, if it names one.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read) and [`only`].
+    pub fn read_only(&self, target: Option<&str>, environment: &Environment) -> Result<Snapshot, Failure> {
+        let mut config = self.read(target, environment)?;
+        if let Some(name) = target.filter(|name| !is_url(name) && self.command.is_empty()) {
+            only(&mut config, name)?;
+        }
+        Ok(config)
+    }
+
     /// The configuration of a command.
     fn started(
         &self,

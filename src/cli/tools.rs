@@ -10,7 +10,7 @@ use crate::cli::exit::{Because, Exit, Failure};
 use crate::cli::output;
 use crate::cli::report;
 use crate::cli::run::{block_on, telemetry};
-use crate::cli::source::{self, Source, is_url};
+use crate::cli::source::Source;
 use crate::cli::way::{self, Level, Outcome, Running, Way};
 use crate::config::environment::Environment;
 use crate::config::snapshot::Snapshot;
@@ -102,11 +102,7 @@ pub fn run(arguments: &Tools, environment: &Environment) -> Result<Exit, Failure
         show(arguments, &tools, Vec::new())?;
         return Ok(Exit::Done);
     }
-    let server = arguments.server.as_deref();
-    let mut config = arguments.source.read(server, environment)?;
-    if let Some(name) = server.filter(|name| !is_url(name) && arguments.source.command.is_empty()) {
-        source::only(&mut config, name)?;
-    }
+    let mut config = arguments.source.read_only(arguments.server.as_deref(), environment)?;
     way::log_quietly(&mut config, arguments.log_level);
     let telemetry = telemetry(&config.log, environment)?;
     let listed = block_on(inside(config));

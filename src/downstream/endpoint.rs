@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
 use crate::base::clock;
-use crate::call::{Call, Endpoint, Principal};
+use crate::call::{Endpoint, Principal};
 use crate::downstream::answer::{event_stream, respond};
 use crate::downstream::body::OutBody;
 use crate::downstream::legacy::session::Entry;
@@ -159,11 +159,6 @@ impl Caller<'_> {
         } else {
             Err(Refusal::Version)
         }
-    }
-
-    /// A call of this session through the gate.
-    pub fn through(&self, call: Call) -> crate::downstream::exchange::Pending {
-        one::through(self.shore, call)
     }
 }
 

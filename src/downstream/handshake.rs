@@ -8,6 +8,7 @@ use crate::downstream::answer::whole;
 use crate::downstream::body::OutBody;
 use crate::downstream::endpoint::{Caller, SESSION_ID};
 use crate::downstream::legacy::session::Full;
+use crate::downstream::one;
 use crate::downstream::rescue::{self, Refusal};
 use crate::jsonrpc::rewrite::Plan;
 use crate::jsonrpc::view::object_at;
@@ -44,12 +45,11 @@ pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Respons
     let session = sessions.propose(hello.revision, caller.who.clone(), caller.endpoint);
     let call =
         Call::new(session.clone(), &INITIALIZE, message).map_err(|error| Refusal::Message(error.into()))?;
-    let result = match caller.through(call).await {
+    let mut answer = match one::through(caller.shore, call).await {
         Ok(Reply::Done(answer)) => answer,
         Ok(Reply::Items(_)) => return Ok(rescue::failed_call(&crate::call::Fault::Internal, &id)),
         Err(fault) => return Ok(rescue::failed_call(&fault, &id)),
     };
-    let mut answer = result;
     let watch = answer.watch.take();
     let plan = Plan { root: answer.rewrites, id: id.text().clone(), uris: None };
     let Body::Result(_) = &answer.body else {

@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use http::{Response, StatusCode};
 
-use crate::call::{Answer, Body, Fault};
+use crate::call::{Answer, Body, Fault, gather};
 use crate::downstream::answer::{event_stream, outcome, plan, whole};
 use crate::downstream::body::OutBody;
 use crate::downstream::endpoint::Caller;
@@ -86,12 +86,8 @@ async fn collect(mut answer: Answer, id: &Id) -> Result<Bytes, Fault> {
     let plan = plan(&mut answer, id);
     let watch = answer.watch.take();
     let (text, counted) = match answer.body {
-        Body::Stream(mut chunks) => {
-            let mut text = Vec::new();
-            while let Some(chunk) = chunks.next().await {
-                text.extend_from_slice(&chunk?);
-            }
-            let rewritten = Rewriter::whole(plan, &Bytes::from(text));
+        Body::Stream(chunks) => {
+            let rewritten = Rewriter::whole(plan, &gather(chunks).await?);
             let (text, findings) = rewritten.map_err(|_| Fault::Internal)?;
             (text, outcome(findings))
         }

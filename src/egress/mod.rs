@@ -2,4 +2,4 @@
 //! fetches on its own account.
 
 pub mod http;
-mod wire;
+pub mod wire;

@@ -16,7 +16,8 @@ use tokio_rustls::client::TlsStream;
 use url::{Host, Url};
 
 /// A connection.
-pub(super) enum Wire {
+#[derive(Debug)]
+pub enum Wire {
     /// Bare.
     Plain(TcpStream),
     /// Under TLS.
@@ -61,6 +62,14 @@ fn trust() -> Result<ClientConfig, rustls::Error> {
     Ok(config)
 }
 
+impl Wire {
+    /// Whether both sides agreed on HTTP/2.
+    #[must_use]
+    pub fn is_http2(&self) -> bool {
+        matches!(self, Self::Secure(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
+    }
+}
+
 impl AsyncRead for Wire {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -93,6 +102,24 @@ impl AsyncWrite for Wire {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Secure(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        texts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, texts),
+            Self::Secure(stream) => Pin::new(stream).poll_write_vectored(cx, texts),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Secure(stream) => stream.is_write_vectored(),
         }
     }
 }

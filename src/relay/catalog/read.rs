@@ -9,7 +9,7 @@ use tower::ServiceExt;
 
 use crate::base::clock;
 use crate::call::{
-    Answer, Body, Fault, Handshake, Item as Part, OutCall, OutService, Params, Purpose, Reply,
+    Answer, Body, Fault, Handshake, Item as Part, OutCall, OutService, Params, Purpose, Reply, gather,
 };
 use crate::config::snapshot::Catalog as Limits;
 use crate::jsonrpc::error::METHOD_NOT_FOUND;
@@ -192,17 +192,8 @@ pub async fn whole(answer: Answer) -> Result<Message, Fault> {
     match answer.body {
         Body::Message(message) => Ok(message),
         Body::Result(_) => Err(Fault::Internal),
-        Body::Stream(mut chunks) => {
-            let mut text = Vec::new();
-            // The server shore bounds the size.
-            while let Some(chunk) = chunks.next().await {
-                text.extend_from_slice(&chunk?);
-            }
-            Message::parse(text.into()).map_err(|error| Fault::Protocol {
-                upstream: "upstream".into(),
-                why: error.to_string().into(),
-            })
-        }
+        Body::Stream(chunks) => Message::parse(gather(chunks).await?)
+            .map_err(|error| Fault::Protocol { upstream: "upstream".into(), why: error.to_string().into() }),
     }
 }
 

@@ -2,20 +2,18 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use rustls_pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_rustls::client::TlsStream;
 use url::Host;
 
 use crate::base::clock;
+use crate::egress::wire::Wire;
 use crate::upstream::http::address::Origin;
 use crate::upstream::http::proxy::Proxy;
 use crate::upstream::http::tls::{Trust, TrustError};
@@ -223,75 +221,4 @@ async fn tunnel(stream: &mut TcpStream, origin: &Origin, proxy: &Proxy) -> Resul
         return Ok(());
     }
     Err(ConnectError::Proxy(format!("status {}", String::from_utf8_lossy(&status[..status.len().min(3)]))))
-}
-
-/// The bytes of a connection, bare or under TLS.
-#[derive(Debug)]
-pub enum Wire {
-    /// Bare.
-    Plain(TcpStream),
-    /// Under TLS.
-    Secure(Box<TlsStream<TcpStream>>),
-}
-
-impl Wire {
-    /// Whether both sides agreed on HTTP/2.
-    #[must_use]
-    pub fn is_http2(&self) -> bool {
-        matches!(self, Self::Secure(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
-    }
-}
-
-impl AsyncRead for Wire {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Secure(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Wire {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, text: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, text),
-            Self::Secure(stream) => Pin::new(stream).poll_write(cx, text),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Secure(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Secure(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        texts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, texts),
-            Self::Secure(stream) => Pin::new(stream).poll_write_vectored(cx, texts),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Secure(stream) => stream.is_write_vectored(),
-        }
-    }
 }

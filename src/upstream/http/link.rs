@@ -21,7 +21,8 @@ use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::TokioIo;
 
 use crate::base::{caps, tasks};
-use crate::upstream::http::connect::{ConnectError, Wire};
+use crate::egress::wire::Wire;
+use crate::upstream::http::connect::ConnectError;
 use crate::upstream::http::pool::{Pool, Taken};
 
 /// A request whose body is there as a whole.
