@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::call::{OutCall, Params};
 use crate::jsonrpc::Id;
 use crate::jsonrpc::message::compose;
+use crate::jsonrpc::text;
 
 /// Writes the request `id` for `call` (RPC-07, PROG-04).
 #[must_use]
@@ -25,8 +26,29 @@ pub fn write(call: &OutCall, id: u64) -> Bytes {
     }
 }
 
-/// The notice that a request of ours is given up (CANC-01).
+/// The notice that a request of ours is given up (CANC-01). The reason may be a client's: any text.
 #[must_use]
 pub fn cancelled(id: u64, reason: &str) -> Bytes {
-    compose(None, "notifications/cancelled", &format!(r#"{{"requestId":{id},"reason":"{reason}"}}"#))
+    let reason = text::quote(reason);
+    compose(None, "notifications/cancelled", &format!(r#"{{"requestId":{id},"reason":{reason}}}"#))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jsonrpc::Message;
+
+    /// CANC-07: a client's words are a text to the upstream and nothing else.
+    #[test]
+    fn canc_07_a_reason_cannot_become_members() {
+        for reason in
+            ["because", r#"a "quote" \ {}"#, r#"x"},"id":9,"method":"tools/call","params":{"name":"t"#]
+        {
+            let written = cancelled(7, reason);
+            let message = Message::parse(written.clone()).unwrap();
+            assert_eq!((&*message.method(), message.id().is_none()), ("notifications/cancelled", true));
+            let read: serde_json::Value = serde_json::from_slice(&written).unwrap();
+            assert_eq!(read["params"], serde_json::json!({"requestId": 7, "reason": reason}));
+        }
+    }
 }

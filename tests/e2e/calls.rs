@@ -199,6 +199,8 @@ async fn f_062_answers_at_the_limit_are_given_once() {
 
 /// CANC-01, CANC-07: a cancellation reaches the owner with the owner's id, and nobody else.
 async fn cancels_exactly(alpha: &kit::stdio_server::StdioServer, beta: &kit::http_server::HttpServer) {
+    /// Were it written as it is, it would end the text and call a tool.
+    const REASON: &str = r#"be"cause\"},"id":9,"method":"tools/call","params":{"name":"wait"#;
     let plan = gateway().upstream("alpha", alpha.with(json!({"isolation": "shared"})));
     let gateway = plan.upstream("beta", beta).start().await;
     let (one, two) = (gateway.client().await, gateway.client().await);
@@ -213,7 +215,7 @@ async fn cancels_exactly(alpha: &kit::stdio_server::StdioServer, beta: &kit::htt
         one.notify("notifications/cancelled", json!({"requestId": "nobody's"})).await;
         one.notify("notifications/cancelled", json!({"requestId": 1})).await;
         one.notify("notifications/cancelled", json!({})).await;
-        one.notify("notifications/cancelled", json!({"requestId": "a", "reason": "because"})).await;
+        one.notify("notifications/cancelled", json!({"requestId": "a", "reason": REASON})).await;
         let notice = alpha.wait_for("notifications/cancelled", 1).await.remove(0);
         alpha.release();
         beta.release();
@@ -225,7 +227,7 @@ async fn cancels_exactly(alpha: &kit::stdio_server::StdioServer, beta: &kit::htt
     let calls = alpha.seen("tools/call");
     let id = notice.member(&["params", "requestId"]).map(String::from);
     assert!(calls.iter().any(|call| call.id == id), "{id:?}");
-    assert_eq!(notice.params()["reason"], "because");
+    assert_eq!(notice.params()["reason"], REASON, "the words and nothing but the words");
     assert_eq!(alpha.seen("notifications/cancelled").len(), 1);
     assert!(beta.seen("notifications/cancelled").is_empty());
 }
