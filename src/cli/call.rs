@@ -78,7 +78,7 @@ pub fn run(arguments: &Call, environment: &Environment) -> Result<Exit, Failure>
         })?
     } else {
         let config = meant(arguments, environment)?;
-        let telemetry = telemetry(&config.log, environment)?;
+        let telemetry = telemetry(&config, environment)?;
         let outcome = block_on(async {
             let mut troubles: Vec<_> = config.failed.iter().map(report::unusable).collect();
             let way = Way::through(config).await?;

@@ -74,7 +74,7 @@ const INSTRUCTIONS_CHARS: usize = 72;
 pub fn run(arguments: &Probe, environment: &Environment) -> Result<Exit, Failure> {
     let mut config = arguments.source.read_only(arguments.server.as_deref(), environment)?;
     way::log_quietly(&mut config, arguments.log_level);
-    let telemetry = telemetry(&config.log, environment)?;
+    let telemetry = telemetry(&config, environment)?;
     let probed = block_on(probe(config));
     telemetry.finish();
     let (findings, troubles) = probed?;

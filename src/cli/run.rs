@@ -12,7 +12,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
 use crate::cli::{call, check, completions, health, keys, probe, schema, serve, tools};
 use crate::config::environment::Environment;
-use crate::config::snapshot::Log;
+use crate::config::snapshot::Snapshot;
 use crate::telemetry::Telemetry;
 use crate::telemetry::logs::Colour;
 
@@ -55,9 +55,9 @@ fn dispatch(command: Command, environment: &Environment) -> Result<Exit, Failure
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn telemetry(log: &Log, environment: &Environment) -> Result<Telemetry, Failure> {
+pub fn telemetry(config: &Snapshot, environment: &Environment) -> Result<Telemetry, Failure> {
     let plain = environment.text("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Ok(Telemetry::start(log, if plain { Colour::Off } else { Colour::On })?)
+    Ok(Telemetry::start(config, if plain { Colour::Off } else { Colour::On })?)
 }
 
 /// Runs the work of a command that makes one call at a time.

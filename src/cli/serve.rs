@@ -9,12 +9,14 @@ use clap::Args;
 use tokio::io::AsyncWriteExt;
 
 use crate::app::serve::{self, ServeError, Serving};
+#[cfg(unix)]
+use crate::base::descriptors;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Reader;
 use crate::cli::run::telemetry;
 use crate::cli::source::{Source, is_url};
 use crate::cli::way::{self, Level};
-use crate::cli::{descriptors, holder, report};
+use crate::cli::{holder, report};
 use crate::config::environment::Environment;
 use crate::config::snapshot::Addresses;
 
@@ -65,8 +67,9 @@ pub fn run(arguments: &Serve, environment: &Environment) -> Result<Exit, Failure
     if let Some(level) = arguments.log_level {
         config.log.level = level.into();
     }
+    #[cfg(unix)]
     descriptors::raise_limit();
-    let telemetry = telemetry(&config.log, environment)?;
+    let telemetry = telemetry(&config, environment)?;
     let ran = serve::run(Arc::new(config), &telemetry, tell);
     telemetry.finish();
     ran.map_err(explain)?;

@@ -104,7 +104,7 @@ pub fn run(arguments: &Tools, environment: &Environment) -> Result<Exit, Failure
     }
     let mut config = arguments.source.read_only(arguments.server.as_deref(), environment)?;
     way::log_quietly(&mut config, arguments.log_level);
-    let telemetry = telemetry(&config.log, environment)?;
+    let telemetry = telemetry(&config, environment)?;
     let listed = block_on(inside(config));
     telemetry.finish();
     let (tools, withheld, troubles) = listed?;

@@ -9,6 +9,7 @@
 
 mod check;
 mod compile;
+mod concealed;
 mod decode;
 mod discover;
 mod document;

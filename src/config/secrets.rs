@@ -227,7 +227,7 @@ pub fn visible_part<'a>(before: Option<&str>, argument: &'a str) -> Option<&'a s
 }
 
 /// Whether an option, variable or header of this name holds a secret.
-fn names_secret(name: &str) -> bool {
+pub(super) fn names_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     // `--token-file` and the like name where the secret is, which is the right way.
     let names_place = ["file", "path", "env", "var"].iter().any(|end| name.ends_with(end));

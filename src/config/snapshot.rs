@@ -297,6 +297,11 @@ impl Address {
     pub fn reveal(&self) -> &Url {
         &self.url
     }
+
+    /// Whether a part of it came out of a variable or a file.
+    pub(super) fn is_secret(&self) -> bool {
+        self.secret
+    }
 }
 
 impl From<Url> for Address {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::events::app::{Panicked, TaskPanicked};
-use super::logs::{Colour, Log};
+use super::logs::{Colour, Log, Redactor};
 use super::metrics;
 use super::process;
 use super::registry::Registry;
 use super::words::Label;
 use crate::base::{clock, tasks};
-use crate::config::snapshot;
+use crate::config::snapshot::Snapshot;
 
 /// How often [`Telemetry::upkeep`] is wanted: observations wait in memory until then.
 pub const UPKEEP_EVERY: Duration = Duration::from_secs(1);
@@ -40,17 +40,19 @@ pub struct Telemetry {
 
 impl Telemetry {
     /// Starts counting and logging for the whole process; events before this are lost, so `main`'s
-    /// command calls it first. Also sends panics to the log, without their values (F-103).
+    /// command calls it first. What is secret in the configuration is kept out of every line, and panics go to the
+    /// log without their values (F-103).
     ///
     /// # Errors
     ///
     /// If it runs already, or the log cannot be written.
-    pub fn start(options: &snapshot::Log, colour: Colour) -> Result<Self, StartError> {
+    pub fn start(config: &Snapshot, colour: Colour) -> Result<Self, StartError> {
         let registry = Arc::new(Registry::new());
         if !registry.install() {
             return Err(StartError::Running);
         }
-        let (log, subscriber) = Log::on_stderr(options, colour).map_err(StartError::Log)?;
+        let (log, subscriber) = Log::on_stderr(&config.log, colour).map_err(StartError::Log)?;
+        log.conceal(Redactor::new(config.secrets()));
         tracing::subscriber::set_global_default(subscriber).map_err(|_| StartError::Running)?;
         panic::set_hook(Box::new(|panic| Panicked::from(panic).emit()));
         tasks::on_panic(|panicked| TaskPanicked { task: panicked.task }.emit());
@@ -69,12 +71,6 @@ impl Telemetry {
     pub fn page(&self) -> String {
         process::measure();
         self.registry.page()
-    }
-
-    /// The log.
-    #[must_use]
-    pub fn log(&self) -> &Log {
-        &self.log
     }
 
     /// Writes what is still to be written; the last thing before the process ends.

@@ -250,12 +250,16 @@ async fn f_108_the_version_header_is_checked() {
 #[tokio::test]
 async fn f_103_no_secret_is_in_the_log() {
     let alpha = http_server().tool("echo").call("fail", async |_: Exchange| Reply::Cut).start();
-    let child = stdio_server().tool("echo").start();
     // Nonsense words, so that no piece of them is in a log by chance.
     let words = ["Qx7Zw2Vb9Kd4", "Jy5Tg8Rn1Ph6", "Lm3Fc0Ws7Ue2", "Bd9Hv4Ky6Xo1", "Nr8Pa5Gt3Zi7"];
     let [token, api_key, argument, failed, broken] = words;
     let more = ["Ck2Wj6Ym9Tq4", "Sv1Lb7Eh5Xd8", "Gf4Ru0Np3Kz9", "Ow6Ic8Dx2Vy5"];
     let [header, query, child_env, outside] = more;
+    let child = stdio_server().tool("echo").call("confess", move |ask: Exchange| async move {
+        ask.stderr(format!("the token is {child_env}, as I said\n"));
+        Reply::text("ok")
+    });
+    let child = child.start();
 
     let headers = json!({"Authorization": format!("Bearer {header}"), "X-More": "${FROM_OUTSIDE}"});
     let entry = json!({"type": "http", "url": format!("{}?token={query}", alpha.url()), "headers": headers});
@@ -268,6 +272,10 @@ async fn f_103_no_secret_is_in_the_log() {
     client.call("alpha__echo", json!({"password": argument})).await.result();
     client.call("child__echo", json!({"password": argument})).await.result();
     client.call("alpha__fail", json!({"password": failed})).await;
+    client.call("child__confess", json!({})).await.result();
+    gateway
+        .logged("the child's line, masked", |line| line.contains("the token is [secret], as I said"))
+        .await;
     client.post(&format!(r#"{{"jsonrpc":"2.0","params":{{"p":"{broken}"}}"#)).send().await;
     assert_eq!(alpha.seen("tools/call")[0].header("x-more").as_deref(), Some(outside));
     client.delete().send().await;

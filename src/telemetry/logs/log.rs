@@ -72,7 +72,7 @@ impl Log {
     }
 
     /// Keeps these secrets out of every line from now on.
-    pub fn conceal(&self, secrets: Redactor) {
+    pub(in crate::telemetry) fn conceal(&self, secrets: Redactor) {
         self.0.conceal(secrets);
     }
 
