@@ -1,8 +1,9 @@
-//! Things with no opinion about MCP: clock, ids, seals, units, caps, delays, tasks.
+//! Things with no opinion about MCP: clock, ids, seals, units, caps, delays, descriptors, tasks.
 
 pub mod backoff;
 pub mod caps;
 pub mod clock;
+pub mod descriptors;
 pub mod ids;
 pub mod seal;
 pub mod tasks;

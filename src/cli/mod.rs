@@ -20,7 +20,6 @@ mod arguments;
 mod call;
 mod check;
 mod completions;
-mod descriptors;
 mod health;
 mod holder;
 mod keys;

@@ -251,6 +251,22 @@ async fn f_030_a_child_gets_an_allow_list_and_its_entrys_own() {
     assert_eq!(std::path::Path::new(children[0].folder()), folder, "cwd is the file's folder");
 }
 
+/// F-086: the gateway has as many descriptors as it may; its children have the limit that it was started with.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn f_086_a_child_gets_the_limit_the_gateway_was_started_with() {
+    let alpha = stdio_server().tool("echo").start();
+    let gateway = gateway().upstream("alpha", &alpha).descriptors(500).start().await;
+    gateway.client().await.call("alpha__echo", json!({})).await.result();
+    let soft = |pid: u32| {
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap().to_owned();
+        line.split_whitespace().nth(3).unwrap().to_owned()
+    };
+    assert_eq!(soft(alpha.children()[0].pid()), "500");
+    assert_ne!(soft(gateway.pid()), "500");
+}
+
 /// F-031: clients that vanish in a call harm neither the gateway nor other sessions.
 #[tokio::test]
 async fn f_031_clients_that_reset_in_a_call_harm_nobody() {

@@ -1,8 +1,9 @@
 //! Starting a process: the one place that forks.
 //!
 //! *Invariants:* by argument vector, never through a shell (STDIO-06). A new process leads its own session and group, has
-//! no descriptor but its three streams, no privileges to gain, and every signal at its default. On Linux it is told when
-//! the thread that started it ends, so that thread has to last as long as the gateway.
+//! no descriptor but its three streams, no privileges to gain, every signal at its default, and the limit of descriptors
+//! that the gateway was started with. On Linux it is told when the thread that started it ends, so that thread has to last
+//! as long as the gateway.
 
 #![allow(unsafe_code, reason = "between fork and exec there are only raw system calls")]
 
@@ -12,9 +13,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, getpid};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, setrlimit};
 
 use super::environment::ChildEnvironment;
+use crate::base::descriptors;
 
 /// What is started.
 pub(super) struct Launch<'a> {
@@ -85,16 +87,19 @@ pub(super) fn launch(launch: &Launch<'_>) -> io::Result<Child> {
         Role::Server { .. } => command.stdout(Stdio::piped()).stderr(Stdio::piped()),
         Role::Guardian => command.stdout(Stdio::null()).stderr(Stdio::null()),
     };
-    let (role, gateway) = (launch.role, getpid());
+    let (role, gateway, descriptors) = (launch.role, getpid(), descriptors::limit_at_start());
     // SAFETY: between fork and exec only system calls are made; nothing allocates, locks or unwinds.
     unsafe {
-        command.pre_exec(move || prepare(role, gateway));
+        command.pre_exec(move || prepare(role, gateway, descriptors));
     }
     command.spawn()
 }
 
-fn prepare(role: Role, gateway: Pid) -> io::Result<()> {
+fn prepare(role: Role, gateway: Pid, descriptors: Option<Rlimit>) -> io::Result<()> {
     rustix::process::setsid()?;
+    if let Some(limit) = descriptors {
+        setrlimit(Resource::Nofile, limit)?;
+    }
     for signal in SIGNALS {
         let ignored = role == Role::Guardian && POLITE.contains(&signal);
         let action = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };

@@ -10,9 +10,9 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::process::Signal;
 #[cfg(target_os = "linux")]
 use rustix::process::set_parent_process_death_signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
@@ -97,6 +97,7 @@ fn merge(into: &mut Value, more: Value) {
 pub struct Plan {
     document: Value,
     environment: Vec<(String, String)>,
+    descriptors: Option<u64>,
     keeps: Vec<Box<dyn Any + Send>>,
 }
 
@@ -112,7 +113,7 @@ pub fn gateway() -> Plan {
         "mcpServers": {},
         "portcullis": {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}},
     });
-    Plan { document, environment: Vec::new(), keeps: Vec::new() }
+    Plan { document, environment: Vec::new(), descriptors: None, keeps: Vec::new() }
 }
 
 impl Plan {
@@ -132,6 +133,12 @@ impl Plan {
     /// A variable of the gateway's own environment.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// The soft limit of descriptors it is started with.
+    pub fn descriptors(mut self, soft: u64) -> Self {
+        self.descriptors = Some(soft);
         self
     }
 
@@ -184,6 +191,9 @@ impl Plan {
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.path());
         command.envs(self.environment).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         dies_with_its_test(&mut command);
+        if let Some(soft) = self.descriptors {
+            limit_descriptors(&mut command, soft);
+        }
         // A group of its own, so that a Ctrl-C at the terminal does not reach it first.
         let mut child = command.process_group(0).kill_on_drop(true).spawn().unwrap();
         let (log, bell) = (Arc::new(Mutex::new(Log::default())), Bell::new());
@@ -217,6 +227,15 @@ fn dies_with_its_test(command: &mut Command) {
     }
     #[cfg(not(target_os = "linux"))]
     let _no_such_call = command;
+}
+
+/// Starts the gateway with this soft limit of descriptors.
+fn limit_descriptors(command: &mut Command, soft: u64) {
+    let limit = Rlimit { current: Some(soft), ..getrlimit(Resource::Nofile) };
+    // SAFETY: between fork and exec only this one system call is made; it allocates and locks nothing.
+    unsafe {
+        command.pre_exec(move || Ok(setrlimit(Resource::Nofile, limit)?));
+    }
 }
 
 #[derive(Default)]
