@@ -5,6 +5,8 @@
 use std::future::Future;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures_util::TryFutureExt;
+
 /// A deadline passed before the work was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("deadline passed")]
@@ -58,18 +60,23 @@ pub async fn sleep_until(deadline: Instant) {
     tokio::time::sleep_until(deadline.into()).await;
 }
 
-/// Runs `work` until it is done or the limit (a `Duration` or an `Instant`) is reached; then `work` is dropped.
+/// Runs `work` until it is done or the limit (a `Duration`, counted from this call, or an `Instant`) is reached; then
+/// `work` is dropped.
 ///
 /// # Errors
 ///
 /// [`Elapsed`] if the limit came first. Work that is ready at once never fails, not even with a limit of zero.
 #[allow(clippy::disallowed_methods, reason = "this is the one place that waits for time")]
-pub async fn within<F: Future>(limit: impl Into<Limit>, work: F) -> Result<F::Output, Elapsed> {
-    match limit.into() {
-        Limit::For(duration) => tokio::time::timeout(duration, work).await,
-        Limit::Until(deadline) => tokio::time::timeout_at(deadline.into(), work).await,
-    }
-    .map_err(|_| Elapsed)
+pub fn within<F: Future>(
+    limit: impl Into<Limit>,
+    work: F,
+) -> impl Future<Output = Result<F::Output, Elapsed>> {
+    // No `async fn`: its future would hold the work twice, once as it came and once as it is awaited.
+    let timeout = match limit.into() {
+        Limit::For(duration) => tokio::time::timeout(duration, work),
+        Limit::Until(deadline) => tokio::time::timeout_at(deadline.into(), work),
+    };
+    timeout.map_err(|_| Elapsed)
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use std::task::{Context, Poll};
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, TryFutureExt};
+use tokio_util::future::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -55,7 +56,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    Task::start(name, async move { guarded(name, work).await.map_err(Ended::from) })
+    Task::start(name, guarded(name, work).map(|result| result.map_err(Ended::from)))
 }
 
 /// Runs work that blocks beside the run time's own threads. It runs to its end, also if this future is dropped.
@@ -139,13 +140,11 @@ impl Group {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let stop = self.stop.clone();
-        let work = async move {
-            match stop.run_until_cancelled_owned(guarded(name, work)).await {
-                Some(result) => result.map_err(Ended::from),
-                None => Err(Ended::Stopped { task: name }),
-            }
-        };
+        let work = guarded(name, work).with_cancellation_token_owned(self.stop.clone());
+        let work = work.map(move |ended| match ended {
+            Some(result) => result.map_err(Ended::from),
+            None => Err(Ended::Stopped { task: name }),
+        });
         Task::start(name, self.tracker.track_future(work))
     }
 
@@ -178,9 +177,12 @@ impl Group {
 }
 
 /// Runs `work`; a panic in it becomes a value and is reported.
-async fn guarded<F: Future>(name: &'static str, work: F) -> Result<F::Output, Panicked> {
+///
+/// Here and above there is no `async` around the work: such a future would hold it twice, once as it came and once as it is
+/// awaited.
+fn guarded<F: Future>(name: &'static str, work: F) -> impl Future<Output = Result<F::Output, Panicked>> {
     // Unwind safety: whatever the work shared is behind locks or channels that have their own idea of a lost holder.
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| report(name))
+    AssertUnwindSafe(work).catch_unwind().map_err(move |_| report(name))
 }
 
 fn report(name: &'static str) -> Panicked {

@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use futures_util::TryFutureExt;
+
 use crate::base::clock;
 use crate::call::Fault;
 use crate::config::snapshot::Upstream;
@@ -70,10 +72,10 @@ impl Deadline {
     ///
     /// # Errors
     /// `Timeout` naming the limit that passed first.
-    pub async fn next<F: Future>(&self, work: F) -> Result<F::Output, Fault> {
+    pub fn next<F: Future>(&self, work: F) -> impl Future<Output = Result<F::Output, Fault>> {
         let idle = clock::now().checked_add(self.idle.after).unwrap_or(self.ends);
         let (until, limit) = if idle < self.ends { (idle, self.idle) } else { (self.ends, self.total) };
-        clock::within(until, work).await.map_err(|_| self.blame.timeout(limit.key, limit.after))
+        clock::within(until, work).map_err(move |_| self.blame.timeout(limit.key, limit.after))
     }
 
     /// Waits for what comes before the call itself, such as a connection, which has limits of its own.
@@ -82,9 +84,9 @@ impl Deadline {
     ///
     /// # Errors
     /// `Timeout` when the limit in all passed.
-    pub async fn before<F: Future>(&self, work: F) -> Result<F::Output, Fault> {
+    pub fn before<F: Future>(&self, work: F) -> impl Future<Output = Result<F::Output, Fault>> {
         let late = |_| self.blame.timeout(self.total.key, self.total.after);
-        clock::within(self.ends, work).await.map_err(late)
+        clock::within(self.ends, work).map_err(late)
     }
 }
 

@@ -60,14 +60,12 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
         }
         let landing = Landing(Arc::clone(&self.running));
         let (tell, told) = oneshot::channel();
-        let work = begin();
-        tasks::spawn(name, async move {
-            let outcome = work.await;
+        let work = begin().map(move |outcome| {
             drop(landing);
             // All who waited may have gone.
             let _ = tell.send(outcome);
-        })
-        .detach();
+        });
+        tasks::spawn(name, work).detach();
         let shared =
             told.map(|outcome| outcome.unwrap_or(Err(Failure::plain(Fault::Internal)))).boxed().shared();
         *running = Some(shared.clone());

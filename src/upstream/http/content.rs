@@ -31,7 +31,7 @@ pub enum ContentError {
 /// *On drop* before its end: the connection is closed.
 pub struct Content {
     body: Body,
-    inflate: Option<Inflate>,
+    inflate: Option<Box<Inflate>>,
     report: Report,
 }
 
@@ -41,7 +41,7 @@ impl Content {
     /// # Errors
     /// `Unknown` when it is encoded in a way that we do not read.
     pub fn new(body: Body, headers: &HeaderMap, report: Report) -> Result<Self, InflateError> {
-        Ok(Self { body, inflate: Inflate::for_answer(headers)?, report })
+        Ok(Self { body, inflate: Inflate::for_answer(headers)?.map(Box::new), report })
     }
 
     /// The next part; `None` at the end. Safe to cancel.

@@ -173,7 +173,8 @@ impl Endpoint {
         loop {
             let (taken, fresh) = match self.pool.take() {
                 Some(taken) => (taken, false),
-                None => (link::open(self.connector.connect().await?).await?, true),
+                // Rare, and large.
+                None => (Box::pin(self.open()).await?, true),
             };
             if let (Taken::Shared(shared), true) = (&taken, fresh) {
                 self.pool.share(shared.clone());
@@ -200,6 +201,10 @@ impl Endpoint {
                 Err(SendError::Lost(error)) => return Err(PostError::Lost(error)),
             }
         }
+    }
+
+    async fn open(&self) -> Result<Taken, PostError> {
+        Ok(link::open(self.connector.connect().await?).await?)
     }
 
     /// Where an answer with a redirect leads; only 307 and 308 within the origin are followed.

@@ -2,6 +2,7 @@
 //!
 //! The answer is found by its id, not by its place or the end of the stream (F-006, F-012).
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -120,7 +121,8 @@ impl HttpConnection {
                 }
                 Got::SessionGone => {
                     watch.refused();
-                    leg.deadline.before(self.renew(live.number)).await?.map_err(|failure| failure.fault)?;
+                    let renewal = Box::pin(self.renew(live.number));
+                    leg.deadline.before(renewal).await?.map_err(|failure| failure.fault)?;
                     renewed = true;
                 }
             }
@@ -137,16 +139,19 @@ impl HttpConnection {
         text: Bytes,
         round: &Round<'_>,
     ) -> Result<(Got, Option<HeaderValue>), Failure> {
-        let send = self.way.endpoint.send(Method::POST, headers, text, round.sent);
+        // Pinned first, so that it is not moved into each of the futures around it.
+        let send = pin!(self.way.endpoint.send(Method::POST, headers, text, round.sent));
         let received = round.deadline.next(send).await.map_err(Failure::plain)?;
         let received = received.map_err(|error| self.failure(error, round.safe))?;
         if !received.status.is_success() {
-            return self.refusal(received, round).await.map(|got| (got, None)).map_err(Failure::plain);
+            // In boxes, here and below: what is rare must not make each call's future large.
+            let got = Box::pin(self.refusal(received, round)).await;
+            return got.map(|got| (got, None)).map_err(Failure::plain);
         }
         let issued = received.headers.get(SESSION_ID).filter(|id| is_session_id(id)).cloned();
         let got = match kind(&received.headers) {
             Some(Form::Json) => self.json(received.content, round).await,
-            Some(Form::Events) => self.events(received.content, round).await.map(Got::Message),
+            Some(Form::Events) => Box::pin(self.events(received.content, round)).await.map(Got::Message),
             None => Err(self.way.blame.protocol("its answer is neither JSON nor an event stream")),
         };
         got.map(|got| (got, issued)).map_err(Failure::plain)
@@ -245,7 +250,7 @@ impl HttpConnection {
                     return Err(self.lost(round.safe));
                 }
                 round.deadline.next(clock::sleep(backoff::stretched(pause))).await?;
-                match self.resume(last_id, round).await? {
+                match Box::pin(self.resume(last_id, round)).await? {
                     Resumed::Stream(content) => break Events::new(*content, self.way.max_message),
                     Resumed::NotNow => {}
                     Resumed::Never => return Err(self.lost(round.safe)),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
+use tokio_util::future::FutureExt;
 
 use crate::base::backoff::{Backoff, stretched};
 use crate::base::clock;
@@ -42,7 +43,7 @@ enum Opened {
 pub(super) async fn listen(connection: Arc<HttpConnection>) {
     let closed = connection.closed.clone();
     // Safe to cancel: what is dropped is the stream itself.
-    closed.run_until_cancelled_owned(Listener::new(connection).run()).await;
+    Listener::new(connection).run().with_cancellation_token_owned(closed).await;
 }
 
 struct Listener {
@@ -63,7 +64,8 @@ impl Listener {
     async fn run(mut self) {
         loop {
             let seen = self.connection.live().number;
-            match self.open().await {
+            // In a box, like all that is over long before the stream is.
+            match Box::pin(self.open()).await {
                 Opened::Stream(content) => {
                     self.began();
                     let since = clock::now();
@@ -79,7 +81,7 @@ impl Listener {
                 }
                 Opened::Gone => {
                     self.last_id = None;
-                    if self.connection.renew(seen).await.is_ok() {
+                    if Box::pin(self.connection.renew(seen)).await.is_ok() {
                         continue;
                     }
                     self.missed();
