@@ -30,6 +30,10 @@ pub type Whole = Request<Full<Bytes>>;
 
 type Connection = http1::Connection<TokioIo<Wire>, Full<Bytes>>;
 
+/// What a connection reads at once, at most: a large answer passes in parts that stay in the processor's cache and do not
+/// add up over many connections. Larger than [`caps::HEADER_BYTES`], since a head has to fit.
+const BUFFER: usize = 64 * 1024;
+
 /// Why a request got no answer.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "the large variant goes straight into the next attempt")]
@@ -76,8 +80,11 @@ pub async fn open(wire: Wire) -> Result<Taken, ConnectError> {
         tasks::spawn("upstream http2", async move { drop(connection.await) }).detach();
         return Ok(Taken::Shared(Shared { sender }));
     }
-    let (sender, connection) =
-        http1::Builder::new().max_headers(caps::HEADER_LINES).handshake(TokioIo::new(wire)).await?;
+    let (sender, connection) = http1::Builder::new()
+        .max_headers(caps::HEADER_LINES)
+        .max_buf_size(BUFFER)
+        .handshake(TokioIo::new(wire))
+        .await?;
     Ok(Taken::Single(Single { sender, driver: Some(Box::pin(connection)), keep: None }))
 }
 
