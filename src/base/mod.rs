@@ -1,4 +1,4 @@
-//! Things with no opinion about MCP: clock, ids, seals, units, caps, delays, descriptors, tasks.
+//! Things with no opinion about MCP: clock, ids, seals, units, caps, delays, descriptors, tasks, ticks.
 
 pub mod backoff;
 pub mod caps;
@@ -7,4 +7,5 @@ pub mod descriptors;
 pub mod ids;
 pub mod seal;
 pub mod tasks;
+pub mod ticks;
 pub mod units;

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::base::clock;
+use crate::base::{clock, ticks};
 use crate::call::{Answer, Body, Fault, Outcome};
 use crate::downstream::body::{Broken, OutBody};
 use crate::downstream::events;
@@ -19,7 +19,7 @@ use crate::downstream::rescue;
 use crate::jsonrpc::Id;
 use crate::jsonrpc::rewrite::{Findings, Plan, RewriteError, Rewriter};
 
-/// How long an answer may take before the head of a stream is sent instead.
+/// How long an answer may take, and a tick more, before the head of a stream is sent instead.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Answers a call.
@@ -34,7 +34,7 @@ pub async fn respond(mut exchange: Exchange, accepts: Accepts, keep_alive: Durat
             biased;
             // Both are safe to cancel.
             step = exchange.next() => step,
-            () = clock::sleep(PATIENCE) => return events::response(exchange, None, keep_alive),
+            () = ticks::until(clock::now() + PATIENCE) => return events::response(exchange, None, keep_alive),
         }
     } else {
         exchange.next().await

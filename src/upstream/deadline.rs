@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::TryFutureExt;
 
-use crate::base::clock;
+use crate::base::{clock, ticks};
 use crate::call::Fault;
 use crate::config::snapshot::Upstream;
 use crate::mcp::methods::{Class, Method};
@@ -75,7 +75,7 @@ impl Deadline {
     pub fn next<F: Future>(&self, work: F) -> impl Future<Output = Result<F::Output, Fault>> {
         let idle = clock::now().checked_add(self.idle.after).unwrap_or(self.ends);
         let (until, limit) = if idle < self.ends { (idle, self.idle) } else { (self.ends, self.total) };
-        clock::within(until, work).map_err(move |_| self.blame.timeout(limit.key, limit.after))
+        ticks::within(until, work).map_err(move |_| self.blame.timeout(limit.key, limit.after))
     }
 
     /// Waits for what comes before the call itself, such as a connection, which has limits of its own.
