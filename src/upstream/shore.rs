@@ -151,6 +151,10 @@ impl Upstreams for ServerShore {
         .boxed()
     }
 
+    fn announces(&self, upstream: UpstreamId) -> bool {
+        self.peers.get(upstream.index()).is_some_and(|peer| peer.announces())
+    }
+
     fn set_log_level(&self, session: &Arc<Session>) {
         self.peers.iter().for_each(|peer| peer.set_log_level(session));
     }

@@ -247,7 +247,8 @@ impl Catalog {
                 && (!offers.prompts || offers.prompts_changed)
                 && (!offers.resources || offers.resources_changed)
         });
-        (!offered && !self.config.catalog.refresh.is_zero()).then_some(self.config.catalog.refresh)
+        let heard = offered && self.upstreams.announces(member.id);
+        (!heard).then_some(self.config.catalog.refresh)
     }
 
     /// Reads an upstream; gives the fault of lists that broke off.

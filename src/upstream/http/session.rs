@@ -161,6 +161,8 @@ impl HttpConnection {
             let live = Arc::new(this.shake().await?);
             this.live.store(Arc::clone(&live));
             this.way.unbound.report.renewed();
+            // It may be another server by now (LIFE-26).
+            this.way.unbound.reconnected();
             this.replay();
             this.renewed.notify_waiters();
             Ok(live)
