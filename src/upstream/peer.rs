@@ -334,3 +334,32 @@ impl Peer {
         self.condition.set(UpstreamCondition::Stopped, "");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{Endpoint, Principal, SessionKey};
+    use crate::config::environment::Environment;
+    use crate::config::{Format, parse};
+    use crate::telemetry::meters::UpstreamMeter;
+    use crate::upstream::http::post::Health;
+
+    /// LIFE-21: nothing stays behind of a session that ended before its connection was there, however that went.
+    #[tokio::test]
+    async fn life_21_a_session_that_ended_early_leaves_no_slot() {
+        let file = r#"{"mcpServers": {"alpha": {"url": "http://127.0.0.1:1/"}}}"#;
+        let config = parse(file, Format::Json, "test.json", &Environment::default()).unwrap();
+        let upstream = Arc::clone(&config.upstreams[0]);
+        let health = Health {
+            breaker: Arc::default(),
+            condition: Arc::new(Condition::new(Arc::clone(&upstream.name))),
+            report: Report::new(UpstreamMeter::new(&upstream.name)),
+        };
+        let peer = Arc::new(Peer::new(upstream, Road::None("no road".into()), health, tasks::Group::new()));
+        let who = Arc::new(Principal::anonymous());
+        let session = Session::new(SessionKey([1; 16]), Revision::LATEST, who, Endpoint::Merged);
+        session.ended.cancel();
+        assert!(peer.connection(&Purpose::Session(Arc::new(session))).await.is_err());
+        assert!(peer.slots.is_empty());
+    }
+}
