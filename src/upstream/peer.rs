@@ -39,7 +39,7 @@ pub enum Road {
     /// On the network.
     Http(Arc<Way>),
     /// As a child.
-    Stdio(Kin),
+    Stdio(Box<Kin>),
     /// Not at all, for this reason, which the operator can mend.
     None(String),
 }
@@ -85,6 +85,11 @@ impl Slot {
     fn current(&self) -> Option<Arc<Connection>> {
         self.lock().clone().filter(|connection| !connection.is_closed())
     }
+}
+
+/// What an upstream is offered: a session's connection speaks the session's revision (LIFE-16).
+fn offered(key: &Key, purpose: &Purpose) -> Revision {
+    key.owner(purpose).map_or(Revision::LATEST, |owner| owner.revision)
 }
 
 const UNKNOWN: u8 = 0;
@@ -180,7 +185,7 @@ impl Peer {
         place.crashes.opened(opened.is_ok());
         let connection = opened?;
         *place.lock() = Some(Arc::clone(&connection));
-        self.lend(key, &connection);
+        self.lend(key, purpose, &connection);
         Ok(connection)
     }
 
@@ -198,7 +203,7 @@ impl Peer {
 
     /// A child that was opened while the catalog had none: what the catalog knows may be old by now, and it reads
     /// over this child rather than start another, unless the revision would hide something from it.
-    fn lend(&self, key: &Key, connection: &Arc<Connection>) {
+    fn lend(&self, key: &Key, purpose: &Purpose, connection: &Arc<Connection>) {
         let Road::Stdio(kin) = &self.road else { return };
         if *key == Key::Shared {
             return;
@@ -207,7 +212,8 @@ impl Peer {
         if shared.current().is_some() {
             return;
         }
-        if connection.handshake().revision == Revision::LATEST {
+        let offered = offered(key, purpose);
+        if offered == Revision::LATEST || connection.handshake().revision < offered {
             *shared.lock() = Some(Arc::clone(connection));
         }
         kin.unbound.reconnected();
@@ -215,8 +221,7 @@ impl Peer {
 
     async fn open(self: &Arc<Self>, key: &Key, purpose: &Purpose) -> Result<Arc<Connection>, Failure> {
         let owner = key.owner(purpose);
-        // LIFE-16: a session's connection speaks the session's revision.
-        let offered = owner.map_or(Revision::LATEST, |owner| owner.revision);
+        let offered = offered(key, purpose);
         let opened = match &self.road {
             Road::Http(way) => {
                 HttpConnection::open(Arc::clone(way), offered, owner.cloned()).await.map(Transport::Http)

@@ -199,7 +199,7 @@ impl Builder<'_> {
                 let config = self.config;
                 let command = command(upstream, entry, &config.environment, config.max_message);
                 let nursery = Arc::clone(self.nursery);
-                Road::Stdio(Kin::new(command, nursery, upstream.timeouts.clone(), unbound))
+                Road::Stdio(Box::new(Kin::new(command, nursery, upstream.timeouts.clone(), unbound)))
             }
         };
         Peer::new(Arc::clone(upstream), road, health, ending)
