@@ -1,6 +1,6 @@
 //! The tasks of the catalog before upstreams that are played: what is read when, and what clients see of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
