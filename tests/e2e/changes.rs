@@ -292,3 +292,27 @@ async fn http_23_a_stream_that_cannot_be_resumed_begins_anew() {
     client.tools_until("what was missed is read", |names| names.len() == 2).await;
     assert_eq!(alpha.sessions().len(), 1, "the session is as good as before");
 }
+
+/// R-22, PROM-03: an unknown prompt leads to a reading of prompts, and of nothing else.
+#[tokio::test]
+async fn r_22_an_unknown_prompt_error_refreshes_the_prompts() {
+    let alpha = http_server()
+        .capabilities(json!({"tools": {}, "prompts": {}}))
+        .tool("t")
+        .on("prompts/list", async |ask: Exchange| {
+            let prompts = [json!({"name": "old"}), json!({"name": "new"})];
+            json!({"prompts": [prompts[usize::from(!ask.peer.notes().is_empty())]]})
+        })
+        .on("prompts/get", async |_: Exchange| Reply::error(-32602, "unknown prompt"))
+        .start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client().await;
+    assert_eq!(names(&client.list("prompts/list", "prompts").await), ["alpha__old"]);
+    let stream = client.listen().await;
+    let before = alpha.seen("tools/list").len();
+    alpha.note("changed");
+    assert_eq!(client.request("prompts/get", json!({"name": "alpha__old"})).await.code(), -32602);
+    stream.wait_for("notifications/prompts/list_changed", 1).await;
+    assert_eq!(names(&client.list("prompts/list", "prompts").await), ["alpha__new"]);
+    assert_eq!(alpha.seen("tools/list").len(), before);
+}
