@@ -41,6 +41,9 @@ pub trait Upstreams: Send + Sync {
     /// Opens the catalog connection, or gives the handshake of the one that is open (D7).
     fn connect(&self, upstream: UpstreamId) -> BoxFuture<'static, Result<Arc<Handshake>, Fault>>;
 
+    /// Whether a change of its lists would be heard now: it has somewhere to announce it (HTTP-16).
+    fn announces(&self, upstream: UpstreamId) -> bool;
+
     /// Tells the session's connections the log level that it asked for (LOG-02); later connections
     /// learn it when they open.
     fn set_log_level(&self, session: &Arc<Session>);

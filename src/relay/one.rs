@@ -67,13 +67,15 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
         sent.await?
     };
     Ok(match reply {
-        Reply::Done(answer) if completes => Reply::Done(completion::cut(back(relay, upstream, answer, uris))),
-        Reply::Done(answer) => Reply::Done(back(relay, upstream, answer, uris)),
+        Reply::Done(answer) if completes => {
+            Reply::Done(completion::cut(back(relay, (upstream, slot), answer, uris)))
+        }
+        Reply::Done(answer) => Reply::Done(back(relay, (upstream, slot), answer, uris)),
         Reply::Items(items) => {
             let catalog = relay.catalog.clone();
             Reply::Items(Box::pin(items.map(move |item| match item {
                 Item::Done(mut answer) => {
-                    note_unknown(&catalog, upstream, &answer);
+                    note_unknown(&catalog, (upstream, slot), &answer);
                     answer.uris.clone_from(&uris);
                     Item::Done(answer)
                 }
@@ -94,24 +96,35 @@ fn offers_completions(relay: &Relay, upstream: UpstreamId) -> bool {
 
 fn back(
     relay: &Relay,
-    upstream: UpstreamId,
+    place: (UpstreamId, Slot),
     mut answer: Answer,
     uris: Option<crate::jsonrpc::rewrite::UriMap>,
 ) -> Answer {
-    note_unknown(&relay.catalog, upstream, &answer);
+    note_unknown(&relay.catalog, place, &answer);
     answer.uris = uris;
     answer
 }
 
 /// An upstream that does not know what it listed has changed its lists without a word.
-fn note_unknown(catalog: &crate::relay::catalog::refresh::Catalog, upstream: UpstreamId, answer: &Answer) {
+fn note_unknown(
+    catalog: &crate::relay::catalog::refresh::Catalog,
+    (upstream, slot): (UpstreamId, Slot),
+    answer: &Answer,
+) {
+    let kind = match slot {
+        Slot::Tool => ItemKind::Tool,
+        Slot::Prompt => ItemKind::Prompt,
+        Slot::Resource => ItemKind::Resource,
+        // Whatever it names was at least known when it was asked for.
+        Slot::Reference => return,
+    };
     let Body::Message(message) = &answer.body else { return };
     if message.kind() != Kind::Error {
         return;
     }
     let error = object_at(message.text(), message.body()).ok().flatten();
     if error.is_some_and(|error| error.value(message.text(), "code") == Some(b"-32602".as_slice())) {
-        crate::call::Observer::list_changed(catalog, upstream, ItemKind::Tool);
+        crate::call::Observer::list_changed(catalog, upstream, kind);
     }
 }
 

@@ -66,6 +66,12 @@ impl Deadline {
         Self { idle, total, ends, blame }
     }
 
+    /// Whether an answer that is late is a failure of the upstream's: a tool may take as long as it likes.
+    #[must_use]
+    pub fn is_of_the_way(&self) -> bool {
+        self.idle.key != "callIdle"
+    }
+
     /// Waits for the next sign of life.
     ///
     /// *On drop:* safe to cancel when `work` is.

@@ -3,7 +3,7 @@
 //! *Invariants.* Connections of one key are opened one at a time, and all who wait share the outcome
 //! (F-089). What belongs to a session ends with it.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use dashmap::DashMap;
 use tokio::sync::Semaphore;
 
 use crate::base::{clock, tasks};
-use crate::call::{Purpose, Session};
+use crate::call::{Fault, Purpose, Session};
 use crate::config::snapshot::{Isolation, Upstream};
 use crate::mcp::revision::Revision;
 use crate::telemetry::words::UpstreamCondition;
@@ -39,7 +39,7 @@ pub enum Road {
     /// On the network.
     Http(Arc<Way>),
     /// As a child.
-    Stdio(Kin),
+    Stdio(Box<Kin>),
     /// Not at all, for this reason, which the operator can mend.
     None(String),
 }
@@ -65,6 +65,8 @@ pub struct Peer {
     sessions: AtomicU8,
     /// Connections that are ending.
     ending: tasks::Group,
+    /// Nothing is opened any more.
+    stopped: AtomicBool,
 }
 
 /// The place of one connection.
@@ -83,6 +85,11 @@ impl Slot {
     fn current(&self) -> Option<Arc<Connection>> {
         self.lock().clone().filter(|connection| !connection.is_closed())
     }
+}
+
+/// What an upstream is offered: a session's connection speaks the session's revision (LIFE-16).
+fn offered(key: &Key, purpose: &Purpose) -> Revision {
+    key.owner(purpose).map_or(Revision::LATEST, |owner| owner.revision)
 }
 
 const UNKNOWN: u8 = 0;
@@ -110,6 +117,7 @@ impl Peer {
             slots: DashMap::new(),
             sessions: AtomicU8::new(UNKNOWN),
             ending,
+            stopped: AtomicBool::new(false),
         }
     }
 
@@ -136,35 +144,49 @@ impl Peer {
         if let Some(connection) = slot.current() {
             return Ok(connection);
         }
-        let (this, owner, purpose) = (Arc::clone(self), key.owner(purpose).cloned(), purpose.clone());
-        let place = Arc::clone(&slot);
+        let (this, purpose, place) = (Arc::clone(self), purpose.clone(), Arc::clone(&slot));
         let opening = slot.opening.join("upstream opening", move || async move {
-            // Someone else's attempt may have ended between the look and the join.
-            if let Some(connection) = place.current() {
-                return Ok(connection);
-            }
-            if let Some(connection) = this.adopt(&key, &purpose) {
-                *place.lock() = Some(Arc::clone(&connection));
-                return Ok(connection);
-            }
-            let lost = place.lock().take();
-            let loss = lost.as_ref().and_then(|connection| connection.loss());
-            if let Some(loss) = loss {
-                this.condition.lost(&loss.why);
-            }
-            place.crashes.pause(loss, &this.blame, &this.report).await?;
-            drop(lost);
-            let opened = this.open(&key, owner.as_ref(), &purpose).await;
-            place.crashes.opened(opened.is_ok());
-            let connection = opened?;
-            *place.lock() = Some(Arc::clone(&connection));
+            let opened = this.fill(&place, &key, &purpose).await;
             // A session that ended meanwhile has been released already, and will not be again.
-            if owner.is_some_and(|owner| owner.ended.is_cancelled()) {
+            if key.owner(&purpose).is_some_and(|owner| owner.ended.is_cancelled()) {
                 this.forget(&key);
             }
-            Ok(connection)
+            opened
         });
         opening.await
+    }
+
+    /// Puts a connection into a slot that has none.
+    async fn fill(
+        self: &Arc<Self>,
+        place: &Slot,
+        key: &Key,
+        purpose: &Purpose,
+    ) -> Result<Arc<Connection>, Failure> {
+        // Someone else's attempt may have ended between the look and the join.
+        if let Some(connection) = place.current() {
+            return Ok(connection);
+        }
+        if let Some(connection) = self.adopt(key, purpose) {
+            *place.lock() = Some(Arc::clone(&connection));
+            return Ok(connection);
+        }
+        if self.stopped.load(Ordering::Relaxed) {
+            return Err(Failure::plain(Fault::Stopping));
+        }
+        let lost = place.lock().take();
+        let loss = lost.as_ref().and_then(|connection| connection.loss());
+        if let Some(loss) = loss {
+            self.condition.lost(&loss.why);
+        }
+        place.crashes.pause(loss, &self.blame, &self.report).await?;
+        drop(lost);
+        let opened = self.open(key, purpose).await;
+        place.crashes.opened(opened.is_ok());
+        let connection = opened?;
+        *place.lock() = Some(Arc::clone(&connection));
+        self.lend(key, purpose, &connection);
+        Ok(connection)
     }
 
     /// The catalog's connection becomes the first session's, if it has answered nothing but lists and speaks
@@ -179,14 +201,27 @@ impl Peer {
         Some(shared)
     }
 
-    async fn open(
-        self: &Arc<Self>,
-        key: &Key,
-        owner: Option<&Arc<Session>>,
-        purpose: &Purpose,
-    ) -> Result<Arc<Connection>, Failure> {
-        // LIFE-16: a session's connection speaks the session's revision.
-        let offered = owner.map_or(Revision::LATEST, |owner| owner.revision);
+    /// A child that was opened while the catalog had none: what the catalog knows may be old by now, and it reads
+    /// over this child rather than start another, unless the revision would hide something from it (R-11).
+    fn lend(&self, key: &Key, purpose: &Purpose, connection: &Arc<Connection>) {
+        let Road::Stdio(kin) = &self.road else { return };
+        if *key == Key::Shared {
+            return;
+        }
+        let shared = Arc::clone(&self.slots.entry(Key::Shared).or_default());
+        if shared.current().is_some() {
+            return;
+        }
+        let offered = offered(key, purpose);
+        if offered == Revision::LATEST || connection.handshake().revision < offered {
+            *shared.lock() = Some(Arc::clone(connection));
+        }
+        kin.unbound.reconnected();
+    }
+
+    async fn open(self: &Arc<Self>, key: &Key, purpose: &Purpose) -> Result<Arc<Connection>, Failure> {
+        let owner = key.owner(purpose);
+        let offered = offered(key, purpose);
         let opened = match &self.road {
             Road::Http(way) => {
                 HttpConnection::open(Arc::clone(way), offered, owner.cloned()).await.map(Transport::Http)
@@ -264,29 +299,72 @@ impl Peer {
         }
     }
 
+    /// Whether the upstream could tell of a change of its lists now. A child can while it runs, and while none runs
+    /// there is nothing to tell: the next one is read when it opens.
+    pub fn announces(&self) -> bool {
+        match &self.road {
+            Road::Http(way) => way.unbound.has_channel(),
+            Road::Stdio(_) => true,
+            Road::None(_) => false,
+        }
+    }
+
     /// Removes a connection and ends it.
     fn forget(&self, key: &Key) {
         let Some((_, slot)) = self.slots.remove(key) else { return };
         let Some(connection) = slot.lock().take() else { return };
-        // The catalog may have shared it; it opens one of its own when it needs one.
-        self.slots.alter_all(|_, other| {
-            {
-                let mut open = other.lock();
-                if open.as_ref().is_some_and(|open| Arc::ptr_eq(open, &connection)) {
-                    *open = None;
-                }
+        // The catalog may have shared it, and with it its push channel: it reads anew over one of its own. A
+        // child is not started for that; while none runs, nothing changes (F-024, R-11).
+        let shared = self.slots.get(&Key::Shared).map(|slot| Arc::clone(&slot));
+        let mut shared = shared.as_ref().map(|slot| slot.lock());
+        if let Some(open) = &mut shared
+            && open.as_ref().is_some_and(|open| Arc::ptr_eq(open, &connection))
+        {
+            **open = None;
+            if let Road::Http(way) = &self.road {
+                way.unbound.connection_lost();
             }
-            other
-        });
+        }
+        drop(shared);
         self.ending.spawn("upstream farewell", async move { connection.close(FAREWELL).await }).detach();
     }
 
-    /// Ends all connections.
+    /// Ends all connections, and opens no more.
     pub async fn close(&self, limit: Duration) {
+        self.stopped.store(true, Ordering::Relaxed);
         let slots: Vec<_> = self.slots.iter().map(|slot| Arc::clone(&slot)).collect();
         self.slots.clear();
         let open: Vec<_> = slots.iter().filter_map(|slot| slot.lock().take()).collect();
         futures_util::future::join_all(open.iter().map(|connection| connection.close(limit))).await;
         self.condition.set(UpstreamCondition::Stopped, "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{Endpoint, Principal, SessionKey};
+    use crate::config::environment::Environment;
+    use crate::config::{Format, parse};
+    use crate::telemetry::meters::UpstreamMeter;
+    use crate::upstream::http::post::Health;
+
+    /// LIFE-21: nothing stays behind of a session that ended before its connection was there, however that went.
+    #[tokio::test]
+    async fn life_21_a_session_that_ended_early_leaves_no_slot() {
+        let file = r#"{"mcpServers": {"alpha": {"url": "http://127.0.0.1:1/"}}}"#;
+        let config = parse(file, Format::Json, "test.json", &Environment::default()).unwrap();
+        let upstream = Arc::clone(&config.upstreams[0]);
+        let health = Health {
+            breaker: Arc::default(),
+            condition: Arc::new(Condition::new(Arc::clone(&upstream.name))),
+            report: Report::new(UpstreamMeter::new(&upstream.name)),
+        };
+        let peer = Arc::new(Peer::new(upstream, Road::None("no road".into()), health, tasks::Group::new()));
+        let who = Arc::new(Principal::anonymous());
+        let session = Session::new(SessionKey([1; 16]), Revision::LATEST, who, Endpoint::Merged);
+        session.ended.cancel();
+        assert!(peer.connection(&Purpose::Session(Arc::new(session))).await.is_err());
+        assert!(peer.slots.is_empty());
     }
 }

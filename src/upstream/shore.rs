@@ -151,6 +151,10 @@ impl Upstreams for ServerShore {
         .boxed()
     }
 
+    fn announces(&self, upstream: UpstreamId) -> bool {
+        self.peers.get(upstream.index()).is_some_and(|peer| peer.announces())
+    }
+
     fn set_log_level(&self, session: &Arc<Session>) {
         self.peers.iter().for_each(|peer| peer.set_log_level(session));
     }
@@ -195,7 +199,7 @@ impl Builder<'_> {
                 let config = self.config;
                 let command = command(upstream, entry, &config.environment, config.max_message);
                 let nursery = Arc::clone(self.nursery);
-                Road::Stdio(Kin::new(command, nursery, upstream.timeouts.clone(), unbound))
+                Road::Stdio(Box::new(Kin::new(command, nursery, upstream.timeouts.clone(), unbound)))
             }
         };
         Peer::new(Arc::clone(upstream), road, health, ending)

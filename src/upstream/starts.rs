@@ -27,7 +27,8 @@ pub struct Kin {
     starts: Starts,
     times: Timeouts,
     blame: Blame,
-    unbound: Unbound,
+    /// Where their news go.
+    pub unbound: Unbound,
     /// What the last failed start was told to clients as.
     told: Mutex<Option<String>>,
 }

@@ -1,5 +1,6 @@
 //! What belongs to no call: where an upstream's notifications go.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::call::{Observer, UpstreamId};
@@ -14,6 +15,7 @@ pub type Observers = Arc<OnceLock<Arc<dyn Observer>>>;
 pub struct Unbound {
     upstream: UpstreamId,
     observers: Observers,
+    channels: Arc<AtomicUsize>,
     /// Tells the operator.
     pub report: Report,
 }
@@ -22,7 +24,19 @@ impl Unbound {
     /// News of `upstream`.
     #[must_use]
     pub fn new(upstream: UpstreamId, observers: Observers, report: Report) -> Self {
-        Self { upstream, observers, report }
+        Self { upstream, observers, channels: Arc::default(), report }
+    }
+
+    /// Counts a push channel as open until the guard is dropped.
+    pub fn channel(&self) -> Channel {
+        self.channels.fetch_add(1, Ordering::Relaxed);
+        Channel(Arc::clone(&self.channels))
+    }
+
+    /// Whether any push channel is open.
+    #[must_use]
+    pub fn has_channel(&self) -> bool {
+        self.channels.load(Ordering::Relaxed) > 0
     }
 
     /// A list has changed.
@@ -44,5 +58,15 @@ impl Unbound {
         if let Some(observer) = self.observers.get() {
             observer.reconnected(self.upstream);
         }
+    }
+}
+
+/// An open push channel.
+#[derive(Debug)]
+pub struct Channel(Arc<AtomicUsize>);
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

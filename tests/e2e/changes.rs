@@ -205,3 +205,114 @@ async fn life_08_a_change_waits_for_initialized() {
     client.notify("notifications/initialized", json!({})).await;
     stream.wait_for(TOOLS_CHANGED, 1).await;
 }
+
+/// F-024 F-052, LIFE-26, R-11: the session that had taken over the catalog's connection ends, and changes are heard all
+/// the same.
+#[tokio::test]
+async fn f_024_changes_are_heard_after_the_first_session_has_ended() {
+    let alpha = http_server().tool("one").start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let first = gateway.client().await;
+    first.call("alpha__one", json!({})).await.result();
+    alpha.wait_for_streams(1).await;
+    assert_eq!(alpha.sessions().len(), 1, "it was the catalog's");
+    assert_eq!(first.delete().send().await.status / 100, 2);
+    alpha.until("the end of its session", || (alpha.ended().len() == 1).then_some(())).await;
+    alpha.wait_for_streams(1).await;
+    let second = gateway.client().await;
+    let stream = second.listen().await;
+    alpha.add_tool("two");
+    alpha.push(TOOLS_CHANGED, json!({}));
+    stream.wait_for(TOOLS_CHANGED, 1).await;
+    assert_eq!(second.tool_names().await, ["alpha__one", "alpha__two"]);
+}
+
+/// F-024, R-11: what a child lists may have changed while none was running; no child is started to find out.
+#[tokio::test]
+async fn f_024_the_lists_of_a_child_are_read_when_it_comes_back() {
+    let alpha = stdio_server().tool("one").start();
+    let gateway = gateway().upstream("alpha", &alpha).with(json!({"children": {"idle": "1s"}})).start().await;
+    let client = gateway.client().await;
+    client.call("alpha__one", json!({})).await.result();
+    alpha.wait_until_empty().await;
+    let before = alpha.children().len();
+    alpha.add_tool("two");
+    client.call("alpha__one", json!({})).await.result();
+    client.tools_until("its lists are read again", |names| names.len() == 2).await;
+    assert_eq!(alpha.children().len(), before + 1, "one child serves the session and the catalog");
+}
+
+/// HTTP-16 TOOL-01, R-22: who would announce changes but has no stream to do so is asked from time to time.
+#[tokio::test]
+async fn r_22_an_announcement_that_cannot_come_is_not_waited_for() {
+    let alpha = http_server().without_stream().tool("one").start();
+    let gateway =
+        gateway().upstream("alpha", &alpha).with(json!({"catalog": {"refresh": "1s"}})).start().await;
+    let client = gateway.client().await;
+    assert_eq!(client.tool_names().await, ["alpha__one"]);
+    alpha.add_tool("two");
+    client.tools_until("it is read again", |names| names.len() == 2).await;
+}
+
+/// LIFE-26: after a session was begun anew, the lists are those of a server that may have been restarted.
+#[tokio::test]
+async fn life_26_lists_are_read_after_a_renewal() {
+    let alpha = http_server().without_stream().tool("one").start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client().await;
+    client.call("alpha__one", json!({})).await.result();
+    alpha.add_tool("two");
+    alpha.forget();
+    client.call("alpha__one", json!({})).await.result();
+    client.tools_until("its lists are read again", |names| names.len() == 2).await;
+}
+
+/// HTTP-23, F-015: a stream that cannot be resumed begins anew, in the same session, and the gap is made good.
+#[tokio::test]
+async fn http_23_a_stream_that_cannot_be_resumed_begins_anew() {
+    let alpha = http_server().tool("one").start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client().await;
+    client.call("alpha__one", json!({})).await.result();
+    alpha.wait_for_streams(1).await;
+    alpha.push_bytes("id: 7\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n");
+    pass(ms(200)).await;
+    alpha.guard(|seen| {
+        let resumes = seen.verb == "GET" && seen.header("last-event-id").is_some();
+        resumes.then(|| Page::new(400).into())
+    });
+    alpha.add_tool("two");
+    alpha.drop_streams();
+    alpha
+        .until("an attempt to resume", || {
+            alpha.verbs("GET").iter().any(|seen| seen.header("last-event-id").is_some()).then_some(())
+        })
+        .await;
+    alpha.wait_for_streams(1).await;
+    client.tools_until("what was missed is read", |names| names.len() == 2).await;
+    assert_eq!(alpha.sessions().len(), 1, "the session is as good as before");
+}
+
+/// R-22, PROM-03: an unknown prompt leads to a reading of prompts, and of nothing else.
+#[tokio::test]
+async fn r_22_an_unknown_prompt_error_refreshes_the_prompts() {
+    let alpha = http_server()
+        .capabilities(json!({"tools": {}, "prompts": {}}))
+        .tool("t")
+        .on("prompts/list", async |ask: Exchange| {
+            let prompts = [json!({"name": "old"}), json!({"name": "new"})];
+            json!({"prompts": [prompts[usize::from(!ask.peer.notes().is_empty())]]})
+        })
+        .on("prompts/get", async |_: Exchange| Reply::error(-32602, "unknown prompt"))
+        .start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client().await;
+    assert_eq!(names(&client.list("prompts/list", "prompts").await), ["alpha__old"]);
+    let stream = client.listen().await;
+    let before = alpha.seen("tools/list").len();
+    alpha.note("changed");
+    assert_eq!(client.request("prompts/get", json!({"name": "alpha__old"})).await.code(), -32602);
+    stream.wait_for("notifications/prompts/list_changed", 1).await;
+    assert_eq!(names(&client.list("prompts/list", "prompts").await), ["alpha__new"]);
+    assert_eq!(alpha.seen("tools/list").len(), before);
+}

@@ -1,7 +1,7 @@
 //! Streamable HTTP: what is sent, what comes back, what is made of failures.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use portcullis::base::clock;
@@ -221,7 +221,9 @@ async fn f_070_redirects_stay_within_the_origin() {
     let rig = Rig::new(&format!(r#"{}, "headers": {{"authorization": "Bearer t"}}"#, entry(&server)));
     done(rig.call(&session(1), r#"{"name":"t"}"#).await).await;
     let seen = server.seen();
-    assert_eq!(seen.iter().filter(|seen| seen.path == "/mcp").count(), 1, "the final place is learned");
+    let (asked, led) =
+        (seen.iter().filter(|seen| seen.path == "/mcp"), seen.iter().filter(|seen| seen.path == "/mcp/"));
+    assert_eq!(asked.count(), led.count(), "a temporary redirect holds once");
     assert!(seen.iter().all(|seen| seen.header("authorization") == "Bearer t"));
 
     let evil = Server::start(|_| Act::Hang).await;
@@ -233,6 +235,56 @@ async fn f_070_redirects_stay_within_the_origin() {
     let server = Server::start(|_| status("302 Found", "Location: /x\r\n", "")).await;
     assert!(Rig::new(&entry(&server)).connect().await.is_err());
     assert_eq!(server.seen().len(), 1);
+}
+
+/// F-070, HTTP-39: a permanent redirect is remembered, until there is nothing where it leads.
+#[tokio::test]
+async fn f_070_a_permanent_redirect_holds_while_it_leads_somewhere() {
+    let back = Arc::new(AtomicBool::new(false));
+    let moved_back = Arc::clone(&back);
+    let server = Server::start(move |seen| {
+        match (seen.path.as_str(), moved_back.load(Ordering::Relaxed)) {
+            ("/mcp", false) => return status("308 Permanent Redirect", "Location: /mcp/\r\n", ""),
+            ("/mcp/", true) => return status("404 Not Found", "", ""),
+            _ => {}
+        }
+        greeting(seen, Some("s")).unwrap_or_else(|| json(result(&seen.id(), "{}")))
+    })
+    .await;
+    let rig = Rig::new(&entry(&server));
+    let session = session(1);
+    for _ in 0..3 {
+        done(rig.call(&session, r#"{"name":"t"}"#).await).await;
+    }
+    assert_eq!(server.seen().iter().filter(|seen| seen.path == "/mcp").count(), 1);
+    back.store(true, Ordering::Relaxed);
+    done(rig.call(&session, r#"{"name":"t"}"#).await).await;
+    assert_eq!(server.seen().last().unwrap().path, "/mcp");
+}
+
+/// R-14: answers whose heads do not come count for the breaker, but for tools, which may take their time.
+#[tokio::test]
+async fn r_14_missing_heads_count_except_those_of_tools() {
+    let limits = r#""portcullis": {"timeouts": {"list": "50ms", "callIdle": "50ms", "call": "50ms"}}"#;
+    let server = Server::start(|seen| match seen.method().as_str() {
+        "initialize" | "notifications/initialized" | "GET" => greeting(seen, Some("s")).unwrap(),
+        _ => Act::Hang,
+    })
+    .await;
+    let rig = Rig::new(&format!("{}, {limits}", entry(&server)));
+    rig.connect().await.unwrap();
+    let rested = clock::within(PATIENCE, async {
+        while !matches!(rig.list().await, Err(Fault::Unavailable { retry_after: Some(_), .. })) {}
+    });
+    rested.await.expect("it is left alone");
+
+    let rig = Rig::new(&format!("{}, {limits}", entry(&server)));
+    rig.connect().await.unwrap();
+    let session = session(1);
+    for _ in 0..8 {
+        let fault = rig.call(&session, r#"{"name":"t"}"#).await.err().unwrap();
+        assert!(matches!(fault, Fault::Timeout { .. }), "{fault:?}");
+    }
 }
 
 /// CANC-01, CANC-03, F-061

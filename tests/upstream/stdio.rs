@@ -156,6 +156,7 @@ async fn f_034_odd_output_is_survived() {
     let large = done(tool(&rig, &session, "large", r#"{"size": 900000}"#).await).await;
     assert!(large.len() > 900_000);
     done(tool(&rig, &session, "changed", "{}").await).await;
+    assert_eq!(rig.news().await, News::Reconnected, "R-11: the catalog had no child, and uses this one");
     assert_eq!(rig.news().await, News::Changed(ItemKind::Tool));
     done(tool(&rig, &session, "ask", "{}").await).await;
     let heard = done(tool(&rig, &session, "heard", "{}").await).await;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 
@@ -34,6 +35,8 @@ pub struct State {
     pub problem: Option<String>,
     /// Whether reading it was tried.
     pub tried: bool,
+    /// When this run has last put its lists on disk.
+    pub saved_at: Option<Instant>,
 }
 
 const ALL: u8 = 0b1111;

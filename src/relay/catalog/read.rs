@@ -27,8 +27,8 @@ pub struct Reading {
     pub snapshot: Snapshot,
     /// What was left out.
     pub unfit: Vec<(ItemKind, Unfit)>,
-    /// Lists that broke off and should be read again.
-    pub broken: Option<Fault>,
+    /// Lists that broke off and should be read again, and why the first of them did.
+    pub broken: Option<(Fault, Vec<ItemKind>)>,
 }
 
 /// Reads the lists of `kinds`; the others are taken from `before`.
@@ -64,13 +64,14 @@ pub async fn read(
                 reading.unfit.extend(collector.unfit.into_iter().map(|unfit| (kind, unfit)));
                 let (items, nothing) = (collector.items, known.is_none());
                 match broken {
-                    None => Arc::new(items),
+                    // Equal lists are kept once.
+                    None => known.filter(|known| **known == items).unwrap_or_else(|| Arc::new(items)),
                     Some(fault) if items.is_empty() && nothing && kind == ItemKind::Tool => {
                         return Err(fault);
                     }
                     Some(fault) => {
                         // F-049: what was read is kept, what is missing is read again.
-                        reading.broken = Some(fault);
+                        reading.broken.get_or_insert((fault, Vec::new())).1.push(kind);
                         reading.snapshot.stale = true;
                         known.filter(|known| known.len() > items.len()).unwrap_or_else(|| Arc::new(items))
                     }
@@ -78,6 +79,10 @@ pub async fn read(
             }
         };
         reading.snapshot.items[kind.index()] = items;
+    }
+    if let (Some(_), Some(before)) = (&reading.broken, &before) {
+        // A part that was read does not make the rest any newer.
+        reading.snapshot.read_at = before.read_at;
     }
     Ok(reading)
 }
@@ -142,7 +147,7 @@ async fn page(
     };
     let protocol =
         |why: &'static str| Fault::Protocol { upstream: member.upstream.name.clone(), why: why.into() };
-    let message = settle(out.clone().oneshot(call).await?).await?;
+    let message = settle(out.clone().oneshot(call).await?, &member.upstream.name).await?;
     let text = message.text();
     let Some(body) = message.body() else { return Err(protocol("a list has no result")) };
     if message.kind() == Kind::Error {
@@ -169,7 +174,7 @@ fn is_not_found(code: &[u8]) -> bool {
 }
 
 /// The whole answer of a reply; what precedes it concerns nobody.
-async fn settle(reply: Reply) -> Result<Message, Fault> {
+async fn settle(reply: Reply, upstream: &Arc<str>) -> Result<Message, Fault> {
     let answer = match reply {
         Reply::Done(answer) => answer,
         Reply::Items(mut items) => loop {
@@ -181,19 +186,21 @@ async fn settle(reply: Reply) -> Result<Message, Fault> {
             }
         },
     };
-    whole(answer).await
+    whole(answer, upstream).await
 }
 
 /// The text of an answer as a message.
 ///
 /// # Errors
 /// When it breaks off or is no message.
-pub async fn whole(answer: Answer) -> Result<Message, Fault> {
+async fn whole(answer: Answer, upstream: &Arc<str>) -> Result<Message, Fault> {
     match answer.body {
         Body::Message(message) => Ok(message),
         Body::Result(_) => Err(Fault::Internal),
-        Body::Stream(chunks) => Message::parse(gather(chunks).await?)
-            .map_err(|error| Fault::Protocol { upstream: "upstream".into(), why: error.to_string().into() }),
+        Body::Stream(chunks) => Message::parse(gather(chunks).await?).map_err(|error| Fault::Protocol {
+            upstream: Arc::clone(upstream),
+            why: error.to_string().into(),
+        }),
     }
 }
 

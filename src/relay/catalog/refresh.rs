@@ -3,7 +3,9 @@
 //! *Invariants.* An upstream is read by its own task only, one reading at a time (F-089). Clients are
 //! told when what they see has changed, never because an upstream said so (F-053, TOOL-15).
 
-use std::sync::{Arc, OnceLock};
+mod merging;
+
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
@@ -14,11 +16,11 @@ use crate::call::{Audience, Endpoint, Fault, Observer, OutService, UpstreamId, U
 use crate::config::snapshot::{Snapshot as Config, Transport};
 use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::board::Board;
-use crate::relay::catalog::member::Member;
+use crate::relay::catalog::member::{Member, State};
 use crate::relay::catalog::read::{self, Reading};
 use crate::relay::catalog::snapshot::Snapshot;
 use crate::relay::catalog::store::Store;
-use crate::relay::catalog::view::{self, Source, View};
+use crate::relay::catalog::view::{self, Source};
 use crate::telemetry::events::relay::{CatalogFailed, CatalogRefreshed, Finding, ItemDropped};
 use crate::telemetry::words::DropReason;
 
@@ -32,6 +34,12 @@ const SPACING: Duration = Duration::from_secs(1);
 /// two seconds (F-100); what must not be tried so often, such as starting a child, has its own pace.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(1500));
 
+/// As [`RETRY`], for an upstream that was reached and whose list is what fails: it may do so for good.
+const RELIST: (Duration, Duration) = (Duration::from_millis(200), Duration::from_mins(5));
+
+/// How often lists that stay the same are put on disk, so that the next start knows how old they are.
+const SAVE: Duration = Duration::from_hours(1);
+
 /// The catalog of all upstreams.
 pub struct Catalog {
     config: Arc<Config>,
@@ -40,8 +48,10 @@ pub struct Catalog {
     members: Vec<Arc<Member>>,
     merged: Board,
     single: Vec<Board>,
+    /// What the boards were made of.
+    shown: Mutex<Vec<Source>>,
     audience: OnceLock<Arc<dyn Audience>>,
-    store: Option<Store>,
+    store: Option<Arc<Store>>,
     stale: Notify,
     /// True once each upstream was tried and the result merged.
     settled: watch::Sender<bool>,
@@ -54,11 +64,11 @@ impl Catalog {
     /// A catalog that knows what an earlier run kept, and reads nothing before [`start`](Self::start).
     #[must_use]
     pub fn new(config: Arc<Config>, upstreams: Arc<dyn Upstreams>, out: OutService) -> Arc<Self> {
-        let store = config.state_directory.as_deref().map(Store::new);
+        let store = Store::of(&config).map(Arc::new);
         let members: Vec<_> = (0_u16..)
             .zip(&config.upstreams)
             .map(|(n, upstream)| {
-                let known = store.as_ref().and_then(|store| store.load(upstream, config.catalog.stale_for));
+                let known = store.as_ref().and_then(|store| store.load(upstream));
                 Arc::new(Member::new(UpstreamId(n), upstream.clone(), known.map(Arc::new)))
             })
             .collect();
@@ -69,6 +79,7 @@ impl Catalog {
             members,
             merged: Board::default(),
             single,
+            shown: Mutex::default(),
             audience: OnceLock::new(),
             store,
             stale: Notify::new(),
@@ -165,76 +176,53 @@ impl Catalog {
         }
     }
 
-    /// Merges what is known into the views, and tells who sees it differently.
-    fn merge(&self) {
-        let limits = &self.config.catalog;
-        let source = |member: &Member, namespace| {
-            let state = member.state();
-            Source { id: member.id, namespace, snapshot: state.snapshot, barred: state.barred }
-        };
-        let all: Vec<_> =
-            self.members.iter().map(|member| source(member, member.upstream.namespace.clone())).collect();
-        let epoch = self.merged.current().epoch + 1;
-        let merged = view::merge(&all, limits.name_budget, epoch);
-        for withheld in &merged.withheld {
-            let upstream = &self.members[withheld.upstream.index()].upstream.name;
-            report_withheld(upstream, withheld);
-        }
-        self.show(Endpoint::Merged, merged);
-        for (member, board) in self.members.iter().zip(&self.single) {
-            let current = board.current();
-            let alone = Source { barred: Arc::default(), ..source(member, None) };
-            let view = view::merge(&[alone], limits.upstream_name_budget, current.epoch + 1);
-            if view.incomplete != current.incomplete || view.lists != current.lists || current.epoch == 0 {
-                self.show(Endpoint::Upstream(member.id), view);
-            }
-        }
-    }
-
-    fn show(&self, endpoint: Endpoint, view: View) {
-        let changed = self.board(endpoint).show(view);
-        if let Some(audience) = self.audience.get() {
-            changed.into_iter().for_each(|kind| audience.list_changed(endpoint, kind));
-        }
-    }
-
     async fn follow(&self, member: &Member) {
-        let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+        let (mut retry, mut relist) = (Backoff::new(RETRY.0, RETRY.1), Backoff::new(RELIST.0, RELIST.1));
+        let mut all_read = clock::now();
         loop {
             let kinds = member.take_marks();
             let began = clock::now();
-            let read = self.read(member, &kinds).await;
-            if let Ok(Some(fault)) | Err(fault) = &read {
-                self.failed(member, fault);
+            if kinds.len() == ItemKind::ALL.len() {
+                all_read = began;
+            }
+            let failed = self.read(member, &kinds).await.err();
+            if let Some(failed) = &failed {
+                self.failed(member, failed);
+                member.restore(&failed.kinds);
             }
             member.update(|state| state.tried = true);
             self.stale.notify_one();
-            if matches!(read, Ok(None)) {
-                backoff.reset();
-                match self.pause(member).await {
-                    Woken::Asked => {
-                        // Notices come in bursts: one reading answers them all.
-                        let spacing = SPACING.saturating_sub(clock::now().saturating_duration_since(began));
-                        clock::sleep(spacing.max(DEBOUNCE)).await;
-                    }
-                    Woken::Time => member.restore(&ItemKind::ALL),
+            let interval = match &failed {
+                None => {
+                    retry.reset();
+                    relist.reset();
+                    self.interval(member)
                 }
-            } else {
-                member.restore(&kinds);
-                clock::sleep(backoff.next_at(draw())).await;
+                Some(failed) if failed.is_of_lists() => {
+                    retry.reset();
+                    Some(relist.next_at(draw()))
+                }
+                Some(_) => {
+                    clock::sleep(retry.next_at(draw())).await;
+                    continue;
+                }
+            };
+            match pause(member, interval).await {
+                Woken::Asked => {
+                    // Notices come in bursts: one reading answers them all.
+                    let spacing = SPACING.saturating_sub(clock::now().saturating_duration_since(began));
+                    clock::sleep(spacing.max(DEBOUNCE)).await;
+                }
+                // A list that fails does not keep the others from being refreshed.
+                Woken::Time
+                    if failed.is_none()
+                        || clock::now().saturating_duration_since(all_read)
+                            >= self.config.catalog.refresh =>
+                {
+                    member.restore(&ItemKind::ALL);
+                }
+                Woken::Time => {}
             }
-        }
-    }
-
-    /// Waits for a notice, or for the time to read again anyway.
-    async fn pause(&self, member: &Member) -> Woken {
-        let Some(interval) = self.interval(member) else {
-            member.woken().await;
-            return Woken::Asked;
-        };
-        match clock::within(interval, member.woken()).await {
-            Ok(()) => Woken::Asked,
-            Err(clock::Elapsed) => Woken::Time,
         }
     }
 
@@ -247,21 +235,24 @@ impl Catalog {
                 && (!offers.prompts || offers.prompts_changed)
                 && (!offers.resources || offers.resources_changed)
         });
-        (!offered && !self.config.catalog.refresh.is_zero()).then_some(self.config.catalog.refresh)
+        let heard = offered && self.upstreams.announces(member.id);
+        (!heard).then_some(self.config.catalog.refresh)
     }
 
-    /// Reads an upstream; gives the fault of lists that broke off.
-    async fn read(&self, member: &Member, kinds: &[ItemKind]) -> Result<Option<Fault>, Fault> {
+    /// Reads an upstream.
+    async fn read(&self, member: &Member, kinds: &[ItemKind]) -> Result<(), Failed> {
         let began = clock::now();
-        let handshake = self.upstreams.connect(member.id).await?;
-        let reading = read::read(member, &self.out, handshake, &self.config.catalog, kinds).await?;
-        let Reading { mut snapshot, unfit, broken } = reading;
+        let none = |fault| Failed { fault, kinds: kinds.to_vec() };
+        let handshake = self.upstreams.connect(member.id).await.map_err(none)?;
+        let reading = read::read(member, &self.out, handshake, &self.config.catalog, kinds).await;
+        let Reading { mut snapshot, unfit, broken } = reading.map_err(none)?;
         let upstream = &member.upstream.name;
         for (kind, unfit) in &unfit {
             let (item, reason) = (unfit.item.as_str(), unfit.reason);
             ItemDropped { upstream, kind: *kind, item, reason, detail: &unfit.detail }.emit();
         }
-        self.judge(member, &mut snapshot);
+        let before = member.state();
+        self.judge(&before, member, &mut snapshot);
         CatalogRefreshed {
             upstream,
             offered: ItemKind::ALL.map(|kind| snapshot.of(kind).len()),
@@ -269,24 +260,44 @@ impl Catalog {
             took: clock::now().saturating_duration_since(began),
         }
         .emit();
-        if let Some(store) = &self.store {
-            // A catalog that cannot be kept costs the next start its head start, nothing else.
-            if let Err(error) = store.save(&member.upstream, &snapshot) {
-                CatalogFailed { upstream, error: &error }.emit();
+        let snapshot = Arc::new(snapshot);
+        self.keep(&before, member, &snapshot);
+        self.save(&before, member, snapshot).await;
+        match broken {
+            Some((fault, kinds)) => Err(Failed { fault, kinds }),
+            None => {
+                member.update(|state| state.problem = None);
+                Ok(())
             }
         }
-        self.keep(member, snapshot);
-        Ok(broken)
+    }
+
+    /// Puts a reading on disk, unless it says what is there already.
+    async fn save(&self, before: &State, member: &Member, snapshot: Arc<Snapshot>) {
+        let Some(store) = self.store.clone() else { return };
+        let now = clock::now();
+        let is_recent = before.saved_at.is_some_and(|at| now.saturating_duration_since(at) < SAVE);
+        if is_recent && before.snapshot.as_ref().is_some_and(|before| before.says_same(&snapshot)) {
+            return;
+        }
+        let entry = Arc::clone(&member.upstream);
+        match tasks::blocking("catalog save", move || store.save(&entry, &snapshot)).await {
+            Ok(Ok(())) => member.update(|state| state.saved_at = Some(now)),
+            // A catalog that cannot be kept costs the next start its head start, nothing else.
+            Ok(Err(error)) => CatalogFailed { upstream: &member.upstream.name, error: &error }.emit(),
+            Err(error) => CatalogFailed { upstream: &member.upstream.name, error: &error }.emit(),
+        }
     }
 
     /// Reports findings, and withholds or strips by the operator's choice.
-    fn judge(&self, member: &Member, snapshot: &mut Snapshot) {
+    fn judge(&self, before: &State, member: &Member, snapshot: &mut Snapshot) {
         let upstream = &member.upstream.name;
-        let before = member.state().snapshot;
+        // What an earlier run has judged is judged again: its reports are gone.
+        let before = before.snapshot.as_ref().filter(|_| before.tried);
         for kind in ItemKind::ALL {
             let items = snapshot.items[kind.index()].clone();
             if items.iter().all(|item| item.findings.is_empty())
-                || before.as_ref().is_some_and(|before| Arc::ptr_eq(&before.items[kind.index()], &items))
+                || before.is_some_and(|before| Arc::ptr_eq(&before.items[kind.index()], &items))
             {
                 continue;
             }
@@ -305,10 +316,8 @@ impl Catalog {
     }
 
     /// Keeps a reading. Names that it claims anew while another upstream holds them are barred.
-    fn keep(&self, member: &Member, snapshot: Snapshot) {
+    fn keep(&self, before: &State, member: &Member, snapshot: &Arc<Snapshot>) {
         let merged = self.merged.current();
-        let before = member.state();
-        let snapshot = Arc::new(snapshot);
         let mut barred = (*before.barred).clone();
         for kind in [ItemKind::Tool, ItemKind::Prompt] {
             let source = Source {
@@ -329,25 +338,58 @@ impl Catalog {
             }
         }
         member.update(|state| {
-            state.snapshot = Some(snapshot);
+            state.snapshot = Some(Arc::clone(snapshot));
             state.barred = Arc::new(barred);
-            state.problem = None;
         });
     }
 
     /// Notes a failed reading; lists that are too old are given up.
-    fn failed(&self, member: &Member, fault: &Fault) {
-        CatalogFailed { upstream: &member.upstream.name, error: fault }.emit();
-        let stale_for = self.config.catalog.stale_for;
+    fn failed(&self, member: &Member, failed: &Failed) {
+        CatalogFailed { upstream: &member.upstream.name, error: &failed.fault }.emit();
+        let (now, stale_for) = (clock::now(), self.config.catalog.stale_for);
         member.update(|state| {
-            state.problem = Some(fault.to_string());
-            let old = |snapshot: &Arc<Snapshot>| {
-                clock::now().saturating_duration_since(snapshot.read_at) > stale_for
-            };
-            if state.snapshot.as_ref().is_some_and(old) {
+            let was_fine = state.tried && state.problem.is_none();
+            state.problem = Some(failed.fault.to_string());
+            let Some(snapshot) = state.snapshot.as_mut().map(Arc::make_mut) else { return };
+            if was_fine {
+                // Up to now the upstream would have told of a change.
+                snapshot.read_at = now;
+            }
+            if now.saturating_duration_since(snapshot.read_at) <= stale_for {
+                return;
+            }
+            if failed.is_of_lists() {
+                failed.kinds.iter().for_each(|kind| snapshot.items[kind.index()] = Arc::default());
+            } else {
                 state.snapshot = None;
             }
         });
+    }
+}
+
+/// A reading that failed, as a whole or in part.
+struct Failed {
+    fault: Fault,
+    /// What is to be read again.
+    kinds: Vec<ItemKind>,
+}
+
+impl Failed {
+    /// Whether the upstream was there, and what it lists is what is wrong with it.
+    fn is_of_lists(&self) -> bool {
+        matches!(self.fault, Fault::Protocol { .. } | Fault::Timeout { limit: "list", .. })
+    }
+}
+
+/// Waits for a notice, at most for `interval`.
+async fn pause(member: &Member, interval: Option<Duration>) -> Woken {
+    let Some(interval) = interval else {
+        member.woken().await;
+        return Woken::Asked;
+    };
+    match clock::within(interval, member.woken()).await {
+        Ok(()) => Woken::Asked,
+        Err(clock::Elapsed) => Woken::Time,
     }
 }
 
@@ -360,21 +402,6 @@ enum Woken {
 
 fn draw() -> u32 {
     u32::from_ne_bytes(crate::base::ids::random_bytes())
-}
-
-fn report_withheld(upstream: &str, withheld: &view::Withheld) {
-    let detail = match withheld.reason {
-        DropReason::Clash => "another upstream has the same name; give one of them a namespace",
-        _ => "it cannot be shown",
-    };
-    ItemDropped {
-        upstream,
-        kind: withheld.kind,
-        item: &withheld.item,
-        reason: withheld.reason,
-        detail: &detail,
-    }
-    .emit();
 }
 
 impl Observer for Catalog {
@@ -390,3 +417,6 @@ impl Observer for Catalog {
         self.members[upstream.index()].mark_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,7 @@ pub struct Snapshot {
     pub handshake: Arc<Handshake>,
     /// The items by [`ItemKind::index`], in the upstream's order.
     pub items: [Arc<Vec<Item>>; 4],
-    /// When it was read.
+    /// Until when all of it was known to be so.
     pub read_at: Instant,
     /// Whether it is of an earlier run or only in part of this one.
     pub stale: bool,
@@ -32,10 +32,15 @@ impl Snapshot {
         &self.items[kind.index()]
     }
 
-    /// Whether it lists the same as another.
+    /// Whether the upstream said the same in another reading.
     #[must_use]
-    pub fn lists_same(&self, other: &Self, kind: ItemKind) -> bool {
-        self.of(kind) == other.of(kind)
+    pub fn says_same(&self, other: &Self) -> bool {
+        let (one, other_one) = (&*self.handshake, &*other.handshake);
+        self.items == other.items
+            && one.revision == other_one.revision
+            && one.capabilities == other_one.capabilities
+            && one.server_info == other_one.server_info
+            && one.instructions == other_one.instructions
     }
 }
 

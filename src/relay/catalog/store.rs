@@ -1,7 +1,8 @@
 //! The last catalog of each upstream on disk, to be served at the next start until it was read anew (R-22).
 //!
 //! *Invariants.* A file is replaced as a whole. One of another configuration of the upstream, of
-//! another form, or older than `staleFor` is as good as none. Failures cost the head start, nothing else.
+//! another form, or older than `staleFor` is as good as none. Failures cost the head start, nothing else. The files are
+//! for the gateway's user alone; of secrets there is no more in them than a digest in their names.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,10 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use zeroize::Zeroizing;
 
 use crate::base::{clock, ids};
 use crate::call::Handshake;
-use crate::config::snapshot::{Transport, Upstream};
+use crate::config::environment::Environment;
+use crate::config::snapshot::{Catalog as Limits, Snapshot as Config, Transport, Upstream};
 use crate::jsonrpc::view::elements_at;
 use crate::jsonrpc::{Object, id, text};
 use crate::mcp::capabilities::ServerCapabilities;
@@ -23,28 +26,31 @@ use crate::relay::catalog::item;
 use crate::relay::catalog::snapshot::Snapshot;
 
 /// The version of the form of the files.
-const FORM: &[u8] = b"1";
+const FORM: &[u8] = b"2";
 
 /// A folder of catalogs.
 pub struct Store {
     folder: PathBuf,
+    limits: Limits,
+    environment: Arc<Environment>,
 }
 
 impl Store {
-    /// In the state directory.
+    /// In the state directory, if there is one.
     #[must_use]
-    pub fn new(state_directory: &Path) -> Self {
-        Self { folder: state_directory.join("catalog") }
+    pub fn of(config: &Config) -> Option<Self> {
+        let folder = config.state_directory.as_ref()?.join("catalog");
+        Some(Self { folder, limits: config.catalog.clone(), environment: Arc::clone(&config.environment) })
     }
 
     /// What an earlier run read of this upstream, as configured now.
     #[must_use]
-    pub fn load(&self, upstream: &Upstream, stale_for: Duration) -> Option<Snapshot> {
+    pub fn load(&self, upstream: &Upstream) -> Option<Snapshot> {
         let kept = Bytes::from(fs::read(self.path(upstream)).ok()?);
         let object = Object::scan(&kept, 0).ok()?;
         let at = id::number(object.value(&kept, "readAt")?)?;
         let age = Duration::from_millis(clock::unix_millis().saturating_sub(at));
-        if object.value(&kept, "form")? != FORM || age > stale_for {
+        if object.value(&kept, "form")? != FORM || age > self.limits.stale_for {
             return None;
         }
         let instructions = object.string(&kept, "instructions").map(std::borrow::Cow::into_owned);
@@ -69,41 +75,74 @@ impl Store {
     /// # Errors
     /// What the file system says.
     pub fn save(&self, upstream: &Upstream, snapshot: &Snapshot) -> io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
+        let (mut folder, mut options) = (fs::DirBuilder::new(), fs::OpenOptions::new());
+        folder.recursive(true);
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+
+            folder.mode(0o700);
+            options.mode(0o600);
+        }
+        folder.create(&self.folder)?;
         let path = self.path(upstream);
         let fresh = path.with_extension("new");
-        let mut file = fs::File::create(&fresh)?;
+        let mut file = options.open(&fresh)?;
         file.write_all(&form(snapshot))?;
         file.sync_data()?;
         fs::rename(fresh, path)
     }
 
-    /// Named by what decides the lists, so that another configuration never meets them.
+    /// Named by a digest of what decides the lists, credentials included, so that another configuration or another
+    /// account never meets them.
     fn path(&self, upstream: &Upstream) -> PathBuf {
-        let mut deciding = upstream.name.as_bytes().to_vec();
+        let mut deciding = Zeroizing::new(Vec::new());
+        let mut add = |part: &[u8]| {
+            deciding.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            deciding.extend_from_slice(part);
+        };
+        add(upstream.name.as_bytes());
         match &upstream.transport {
             Transport::Stdio(stdio) => {
-                for part in stdio.shown() {
-                    deciding.push(0);
-                    deciding.extend_from_slice(part.as_bytes());
+                add(b"stdio");
+                add(stdio.command.reveal().as_bytes());
+                stdio.args.iter().for_each(|arg| add(arg.reveal().as_bytes()));
+                add(b"env");
+                for (name, value) in &stdio.env {
+                    add(name.as_bytes());
+                    add(value.reveal().as_bytes());
                 }
+                add(b"passEnv");
+                for name in &stdio.pass_env {
+                    add(name.as_bytes());
+                    add(self.environment.value(name).unwrap_or_default().as_encoded_bytes());
+                }
+                add(b"cwd");
+                add(stdio.cwd.as_deref().unwrap_or(Path::new("")).as_os_str().as_encoded_bytes());
             }
             Transport::Remote(remote) => {
-                deciding.push(1);
-                deciding.extend_from_slice(remote.url.reveal().as_str().as_bytes());
+                add(b"remote");
+                add(remote.url.reveal().as_str().as_bytes());
+                for (name, value) in &remote.headers {
+                    add(name.as_bytes());
+                    add(value.reveal().as_bytes());
+                }
             }
         }
-        deciding.extend_from_slice(format!("{:?}", upstream.tools).as_bytes());
+        add(format!("{:?} {:?}", upstream.tools, self.limits.on_finding).as_bytes());
         self.folder.join(format!("{}.json", &ids::sha256_hex(&deciding)[..32]))
     }
 }
 
 fn form(snapshot: &Snapshot) -> Vec<u8> {
     let handshake = &snapshot.handshake;
+    let age = clock::now().saturating_duration_since(snapshot.read_at);
+    let read_at = clock::unix_millis().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
     let mut out = format!(
         r#"{{"form":{},"readAt":{},"revision":"{}","capabilities":{},"#,
         String::from_utf8_lossy(FORM),
-        clock::unix_millis(),
+        read_at,
         handshake.revision,
         declared(handshake.capabilities),
     );
@@ -160,3 +199,6 @@ fn declared(capabilities: ServerCapabilities) -> String {
     }
     format!("{{{}}}", parts.join(","))
 }
+
+#[cfg(test)]
+mod tests;

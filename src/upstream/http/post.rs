@@ -42,6 +42,9 @@ pub enum PostError {
     /// It was redirected too often.
     #[error("it redirects more than {} times", caps::REDIRECTS)]
     Redirects,
+    /// It was redirected to what cannot stand in a request.
+    #[error("it redirects to an address that cannot be used")]
+    Unusable,
     /// The answer is encoded in a way that we do not read.
     #[error(transparent)]
     Encoding(#[from] InflateError),
@@ -72,6 +75,9 @@ pub struct Health {
 pub struct Endpoint {
     connector: Connector,
     pool: Arc<Pool>,
+    /// As configured.
+    home: Arc<Place>,
+    /// Where a permanent redirect has led, or home (HTTP-39).
     place: ArcSwap<Place>,
     breaker: Arc<Breaker>,
     condition: Arc<Condition>,
@@ -103,9 +109,10 @@ impl Endpoint {
     pub fn new(url: Url, connector: Connector, health: Health) -> Result<Self, AddressError> {
         // Common servers close idle connections after five seconds, balancers in front of TLS after a minute.
         let keep = Duration::from_secs(if connector.origin.tls { 50 } else { 4 });
-        let place = ArcSwap::from_pointee(Place::new(url, &connector)?);
+        let home = Arc::new(Place::new(url, &connector)?);
+        let place = ArcSwap::new(Arc::clone(&home));
         let Health { breaker, condition, report } = health;
-        Ok(Self { connector, pool: Arc::new(Pool::new(keep)), place, breaker, condition, report })
+        Ok(Self { connector, pool: Arc::new(Pool::new(keep)), home, place, breaker, condition, report })
     }
 
     /// The value of `Host`.
@@ -119,6 +126,11 @@ impl Endpoint {
     pub fn proxy_credentials(&self) -> Option<&HeaderValue> {
         let proxy = self.connector.proxy.as_ref().filter(|_| !self.connector.origin.tls)?;
         proxy.credentials.as_ref()
+    }
+
+    /// Forgets where redirects have led: what was moved may be back (F-070).
+    pub fn go_home(&self) {
+        self.place.store(Arc::clone(&self.home));
     }
 
     /// Closes connections that have been idle for too long.
@@ -140,14 +152,17 @@ impl Endpoint {
         body: Bytes,
         mark: &AtomicBool,
     ) -> Result<Received, PostError> {
-        let mut redirects = 0;
+        let (mut redirects, mut lasting) = (0, true);
+        let mut place = self.place.load_full();
         loop {
-            let place = self.place.load_full();
             self.report.sent(body.len());
             let mut request: Whole = Request::new(Full::new(body.clone()));
             *request.method_mut() = method.clone();
             *request.headers_mut() = headers.clone();
             let received = self.once(&place, request, mark).await;
+            if is_stray(&received) {
+                self.go_home();
+            }
             let received = self.judged(received)?;
             if !received.status.is_redirection() || received.status == StatusCode::NOT_MODIFIED {
                 return Ok(received);
@@ -156,8 +171,12 @@ impl Endpoint {
             if redirects > caps::REDIRECTS {
                 return Err(PostError::Redirects);
             }
-            let next = self.follow(&place.url, &received)?;
-            self.place.store(Arc::new(next));
+            place = Arc::new(self.follow(&place.url, &received)?);
+            // What is temporary holds for this request alone.
+            lasting &= received.status == StatusCode::PERMANENT_REDIRECT;
+            if lasting {
+                self.place.store(Arc::clone(&place));
+            }
             received.content.finish();
             // A redirected request was not executed.
             mark.store(false, Ordering::Relaxed);
@@ -215,7 +234,7 @@ impl Endpoint {
         let here = target.as_ref().and_then(|url| Origin::of(url).ok());
         match target {
             Some(url) if keeps && here.as_ref() == Some(&self.connector.origin) => {
-                Place::new(url, &self.connector).map_err(|_| PostError::Redirects)
+                Place::new(url, &self.connector).map_err(|_| PostError::Unusable)
             }
             target => {
                 let mut shown = target.map_or_else(
@@ -231,6 +250,13 @@ impl Endpoint {
                 self.report.redirected(&shown);
                 Err(PostError::Redirect(shown))
             }
+        }
+    }
+
+    /// A request was left without the head of its answer for as long as such an answer may take.
+    pub fn silent(&self) {
+        if self.breaker.failed(clock::now()) == Some(Change::Opened) {
+            self.condition.set(UpstreamCondition::Open, "it does not answer");
         }
     }
 
@@ -254,5 +280,14 @@ impl Endpoint {
             None => {}
         }
         received
+    }
+}
+
+/// Whether nothing is to be found where a request went, so that a redirect which led there may hold no more.
+fn is_stray(received: &Result<Received, PostError>) -> bool {
+    match received {
+        Ok(received) => matches!(received.status, StatusCode::NOT_FOUND | StatusCode::GONE),
+        Err(PostError::Connect(_)) => true,
+        Err(_) => false,
     }
 }

@@ -141,7 +141,7 @@ impl HttpConnection {
     ) -> Result<(Got, Option<HeaderValue>), Failure> {
         // Pinned first, so that it is not moved into each of the futures around it.
         let send = pin!(self.way.endpoint.send(Method::POST, headers, text, round.sent));
-        let received = round.deadline.next(send).await.map_err(Failure::plain)?;
+        let received = round.deadline.next(send).await.map_err(|fault| self.silent(round.deadline, fault))?;
         let received = received.map_err(|error| self.failure(error, round.safe))?;
         if !received.status.is_success() {
             // In boxes, here and below: what is rare must not make each call's future large.

@@ -161,6 +161,8 @@ impl HttpConnection {
             let live = Arc::new(this.shake().await?);
             this.live.store(Arc::clone(&live));
             this.way.unbound.report.renewed();
+            // It may be another server by now (LIFE-26).
+            this.way.unbound.reconnected();
             this.replay();
             this.renewed.notify_waiters();
             Ok(live)
@@ -171,6 +173,7 @@ impl HttpConnection {
     /// The handshake, tried once more with another revision if the upstream asks for that (LIFE-05).
     async fn shake(self: &Arc<Self>) -> Result<Live, Failure> {
         let started = clock::now();
+        self.way.endpoint.go_home();
         let deadline = Deadline::once(self.way.handshake, self.way.blame.clone());
         let number = self.live().number + 1;
         let live = match self.greet(&deadline, self.offered, number).await? {
@@ -245,7 +248,7 @@ impl HttpConnection {
     async fn say(&self, deadline: &Deadline, live: &Live) -> Result<(), Failure> {
         let sent = AtomicBool::new(false);
         let send = self.way.endpoint.send(Method::POST, &live.post, handshake::initialized(), &sent);
-        match deadline.next(send).await.map_err(Failure::plain)? {
+        match deadline.next(send).await.map_err(|fault| self.silent(deadline, fault))? {
             Ok(received) => {
                 received.content.finish();
                 Ok(())
@@ -337,10 +340,20 @@ impl HttpConnection {
             PostError::Connect(error) => blame.unsent(error.told()),
             PostError::Closed => blame.unsent("it closes its connections"),
             PostError::Lost(_) => self.lost(safe),
-            PostError::Redirect(_) | PostError::Redirects => blame.protocol("it redirects to another place"),
+            PostError::Redirect(_) | PostError::Redirects | PostError::Unusable => {
+                blame.protocol("it redirects to another place")
+            }
             PostError::Encoding(error) => blame.protocol(error.to_string()),
         };
         Failure::detailed(fault, error)
+    }
+
+    /// The head of an answer did not come in time.
+    pub(super) fn silent(&self, deadline: &Deadline, late: Fault) -> Failure {
+        if deadline.is_of_the_way() {
+            self.way.endpoint.silent();
+        }
+        Failure::plain(late)
     }
 
     /// The connection broke after the request had left.

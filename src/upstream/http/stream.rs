@@ -20,6 +20,7 @@ use crate::upstream::http::round::{Form, kind};
 use crate::upstream::http::session::HttpConnection;
 use crate::upstream::inbound;
 use crate::upstream::report::Dropped;
+use crate::upstream::unbound::Channel;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -33,6 +34,8 @@ enum Opened {
     Stream(Box<Content>),
     /// The session is gone.
     Gone,
+    /// The stream cannot be resumed: it has to begin anew (HTTP-23).
+    Forgotten,
     /// Try again later.
     NotNow,
     /// There is no such stream.
@@ -53,12 +56,14 @@ struct Listener {
     retry: Option<Duration>,
     opened: bool,
     lost: bool,
+    /// The session was begun anew for the stream's sake, and has not brought one yet.
+    renewed: bool,
 }
 
 impl Listener {
     fn new(connection: Arc<HttpConnection>) -> Self {
         let backoff = Backoff::new(PAUSES.0, PAUSES.1);
-        Self { connection, backoff, last_id: None, retry: None, opened: false, lost: false }
+        Self { connection, backoff, last_id: None, retry: None, opened: false, lost: false, renewed: false }
     }
 
     async fn run(mut self) {
@@ -67,9 +72,10 @@ impl Listener {
             // In a box, like all that is over long before the stream is.
             match Box::pin(self.open()).await {
                 Opened::Stream(content) => {
-                    self.began();
+                    let channel = self.began();
                     let since = clock::now();
-                    let renewed = self.read(*content).await;
+                    let renewed = self.read(*content, seen).await;
+                    drop(channel);
                     if clock::now().saturating_duration_since(since) >= STEADY {
                         self.backoff.reset();
                     }
@@ -82,12 +88,18 @@ impl Listener {
                 Opened::Gone => {
                     self.last_id = None;
                     if Box::pin(self.connection.renew(seen)).await.is_ok() {
+                        self.renewed = true;
                         continue;
                     }
                     self.missed();
                 }
+                Opened::Forgotten => {
+                    self.last_id = None;
+                    continue;
+                }
                 Opened::NotNow => self.missed(),
                 Opened::Absent => {
+                    self.missed();
                     self.connection.way.unbound.report.push_absent();
                     return;
                 }
@@ -115,9 +127,10 @@ impl Listener {
                 let status = received.status.as_u16();
                 received.content.finish();
                 match status {
-                    404 if self.opened && live.session.is_some() => Opened::Gone,
-                    // A point to resume from that it no longer knows; the next attempt goes without.
-                    400 if self.last_id.is_some() => Opened::Gone,
+                    // A point to resume from that it no longer knows.
+                    400 if self.last_id.is_some() => Opened::Forgotten,
+                    // F-015. A new session without a stream is no reason for yet another one.
+                    400 | 404 if self.opened && live.session.is_some() && !self.renewed => Opened::Gone,
                     501 => Opened::Absent,
                     408 | 429 | 500.. => Opened::NotNow,
                     _ => Opened::Absent,
@@ -127,13 +140,17 @@ impl Listener {
         }
     }
 
-    fn began(&mut self) {
+    #[must_use]
+    fn began(&mut self) -> Channel {
         let unbound = &self.connection.way.unbound;
         unbound.report.push_opened();
+        // Open before the relay is told, which asks.
+        let channel = unbound.channel();
         if std::mem::replace(&mut self.opened, true) {
             unbound.reconnected();
         }
-        self.lost = false;
+        (self.lost, self.renewed) = (false, false);
+        channel
     }
 
     /// An attempt to open the stream again has failed.
@@ -143,26 +160,28 @@ impl Listener {
         }
     }
 
-    /// Reads until the stream ends; says whether the session was renewed meanwhile.
-    async fn read(&mut self, content: Content) -> bool {
+    /// Reads until the stream ends; says whether the session was renewed since `seen`.
+    async fn read(&mut self, content: Content, seen: u64) -> bool {
         let connection = Arc::clone(&self.connection);
         let mut events = Events::new(content, connection.way.max_message);
         let renewed = connection.renewed.notified();
         tokio::pin!(renewed);
-        let renewed = loop {
-            // Both branches are safe to cancel.
-            let event = tokio::select! {
-                () = &mut renewed => break true,
-                event = events.next() => event,
-            };
-            match event {
-                Some(Ok(data)) => self.take(data),
-                Some(Err(EventError::Oversized(_))) => {
-                    connection.way.unbound.report.dropped(Dropped::Oversized)
+        // A renewal while the stream was being opened has been told already.
+        let renewed = connection.live().number != seen
+            || loop {
+                // Both branches are safe to cancel.
+                let event = tokio::select! {
+                    () = &mut renewed => break true,
+                    event = events.next() => event,
+                };
+                match event {
+                    Some(Ok(data)) => self.take(data),
+                    Some(Err(EventError::Oversized(_))) => {
+                        connection.way.unbound.report.dropped(Dropped::Oversized)
+                    }
+                    Some(Err(EventError::Inflate(_))) | None => break false,
                 }
-                Some(Err(EventError::Inflate(_))) | None => break false,
-            }
-        };
+            };
         self.last_id = events.last_id().or(self.last_id.take());
         self.retry = events.retry().or(self.retry);
         renewed
