@@ -9,22 +9,27 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::base::{caps, clock, tasks};
-use crate::downstream::paced::{Pace, Paced};
+use crate::downstream::paced::{Pace, Paced, Patience, Served};
 use crate::downstream::shore::Shore;
 use crate::downstream::stack;
 use crate::telemetry::events::downstream::{AcceptFailed, ConnectionOpened};
 
-/// How long a head may take from its first byte (F-096). An idle connection may rest without limit: load balancers
-/// end those that they do not need.
-const HEAD: Duration = Duration::from_secs(20);
+/// A head may take so long from its first byte (F-096), and a client may leave what we write unread for so long.
+/// An idle connection may rest without limit: load balancers end those that they do not need.
+const PATIENCE: Patience = Patience { head: Duration::from_secs(20), write: Duration::from_secs(60) };
+
+/// How long a silent connection is believed in before the kernel asks whether its client is still there.
+const PROBE: Duration = Duration::from_secs(60);
 
 /// Connections that the kernel keeps for us until we accept them.
 const BACKLOG: i32 = 4096;
@@ -141,14 +146,14 @@ async fn serve(
     let _open = ConnectionOpened.emit();
     // A connection that cannot be tuned still works.
     let _ = stream.set_nodelay(true);
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE));
     let pace = Arc::new(Pace::default());
-    let paced = Paced::new(stream, pace.clone(), HEAD);
-    let service = service_fn(move |request| {
-        let (shore, serving) = (shore.clone(), pace.head_done());
+    let paced = Paced::new(stream, pace.clone(), PATIENCE);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (shore, serving) = (shore.clone(), pace.head_done(request.version()));
         async move {
             let response = stack::serve(shore, Some(peer.ip()), request).await;
-            drop(serving);
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(response.map(|body| Served::new(body, serving)))
         }
     });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(paced), service));
