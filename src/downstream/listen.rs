@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::base::{caps, clock, tasks};
@@ -99,11 +100,15 @@ pub async fn run(
             biased;
             // Both are safe to cancel.
             () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
+            accepted = accept(&listener, &shore.connections) => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
+            Ok((stream, peer, permit)) => {
                 let work = serve(shore.clone(), builder.clone(), stream, peer, stop.clone());
+                let work = async move {
+                    work.await;
+                    drop(permit);
+                };
                 connections.spawn("client connection", work).detach();
             }
             Err(error) => {
@@ -116,6 +121,16 @@ pub async fn run(
     // Who is still here after this is cut off with the run time.
     let _ = connections.drain(LAST).await;
     Ok(())
+}
+
+/// Takes the next connection once there is room for it; those that come meanwhile wait in the kernel. Safe to cancel.
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, peer, permit))
 }
 
 fn builder(header_limit: usize) -> Builder<TokioExecutor> {
@@ -146,7 +161,7 @@ async fn serve(
     let _open = ConnectionOpened.emit();
     // A connection that cannot be tuned still works.
     let _ = stream.set_nodelay(true);
-    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE));
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE / 4));
     let pace = Arc::new(Pace::default());
     let paced = Paced::new(stream, pace.clone(), PATIENCE);
     let service = service_fn(move |request: Request<Incoming>| {

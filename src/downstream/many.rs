@@ -12,6 +12,7 @@ use crate::downstream::body::OutBody;
 use crate::downstream::endpoint::Caller;
 use crate::downstream::exchange::Exchange;
 use crate::downstream::media::Accepts;
+use crate::downstream::one::Begun;
 use crate::downstream::rescue::{self, Refusal};
 use crate::downstream::{events, one};
 use crate::jsonrpc::error::INVALID_REQUEST;
@@ -49,12 +50,9 @@ pub async fn post(caller: &Caller<'_>, text: &Bytes, accepts: Accepts) -> Result
             }
             Ok(message) if message.kind() == Kind::Request => match one::begin(caller.shore, &entry, message)
             {
-                Ok(Ok(exchange)) => running.push(settle(exchange)),
-                Ok(Err((fault, id))) => answers.push(fault.to_error().answer(Some(&id))),
-                Err(Refusal::Invalid { what, id }) => {
-                    answers.push(ErrorObject::new(INVALID_REQUEST, what).answer(id.as_ref()));
-                }
-                Err(other) => return Err(other),
+                Ok(Begun::Call(exchange)) => running.push(settle(exchange)),
+                Ok(Begun::Failed(fault, id)) => answers.push(fault.to_error().answer(Some(&id))),
+                Err(refusal) => answers.push(refusal.answer()),
             },
             Ok(message) if message.kind() == Kind::Notification => one::notice(&entry, &message),
             Ok(_) => {}
