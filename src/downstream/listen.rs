@@ -161,7 +161,8 @@ async fn serve(
     let _open = ConnectionOpened.emit();
     // A connection that cannot be tuned still works.
     let _ = stream.set_nodelay(true);
-    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE / 4));
+    let _ = SockRef::from(&stream)
+        .set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE / 4));
     let pace = Arc::new(Pace::default());
     let paced = Paced::new(stream, pace.clone(), PATIENCE);
     let service = service_fn(move |request: Request<Incoming>| {

@@ -125,11 +125,7 @@ impl<S> Paced<S> {
         Self { socket, pace, patience, head: None, write: None }
     }
 
-    fn written(
-        &mut self,
-        written: Poll<io::Result<usize>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
+    fn written(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             self.write = None;
             return written;

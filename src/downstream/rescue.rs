@@ -92,7 +92,10 @@ pub enum Refusal {
         id: Option<Id>,
     },
     /// The session has too many calls in flight (OPS-03).
-    #[error("the session has {} calls in flight, which is the most that it may have", caps::CALLS_PER_SESSION)]
+    #[error(
+        "the session has {} calls in flight, which is the most that it may have",
+        caps::CALLS_PER_SESSION
+    )]
     Busy(Id),
     /// The gateway is stopping (F-098).
     #[error("the gateway is shutting down")]
