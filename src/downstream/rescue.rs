@@ -173,7 +173,9 @@ impl Refusal {
         ErrorObject { code, message, data }
     }
 
-    fn id(&self) -> Option<&Id> {
+    /// The client's id of the request, where it was read.
+    #[must_use]
+    pub fn id(&self) -> Option<&Id> {
         match self {
             Self::Message(message) => message.id(),
             Self::Invalid { id, .. }
