@@ -38,6 +38,10 @@ pub const DRAIN_BYTES: usize = 256 * KIB;
 pub const STREAMED_ANSWER_BYTES: usize = MIB;
 /// GET streams of one session: several are allowed, one per window is use, more is a leak.
 pub const STREAMS_PER_SESSION: usize = 16;
+/// Calls of one session without an answer, also those whose client has left: far beyond what an agent starts at once.
+pub const CALLS_PER_SESSION: usize = 1024;
+/// Connections of clients: a stream and a call for each of the sessions that there may be by default, and some more.
+pub const CONNECTIONS: usize = 32 * KIB;
 
 // Catalog, per upstream
 

@@ -17,6 +17,7 @@ use crate::downstream::body::OutBody;
 use crate::downstream::legacy::session::Entry;
 use crate::downstream::legacy::stream::Counted;
 use crate::downstream::media::{self, Accepts};
+use crate::downstream::one::Begun;
 use crate::downstream::rescue::{self, Refusal};
 use crate::downstream::shore::Shore;
 use crate::downstream::{handshake, many, one};
@@ -80,10 +81,9 @@ pub async fn post(caller: Caller<'_>, body: Incoming) -> Result<Response<OutBody
     match message.kind() {
         Kind::Request => {
             let keep_alive = caller.shore.config.http.keep_alive;
-            let exchange = one::begin(caller.shore, &entry, message)?;
-            Ok(match exchange {
-                Ok(exchange) => respond(exchange, accepts, keep_alive).await,
-                Err((fault, id)) => rescue::failed_call(&fault, &id),
+            Ok(match one::begin(caller.shore, &entry, message)? {
+                Begun::Call(exchange) => respond(exchange, accepts, keep_alive).await,
+                Begun::Failed(fault, id) => rescue::failed_call(&fault, &id),
             })
         }
         Kind::Notification => {

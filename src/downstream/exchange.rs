@@ -51,14 +51,24 @@ impl Exchange {
     /// The client's id of it.
     ///
     /// # Panics
-    /// Never: the ticket is taken by drop only.
+    /// Never: the ticket is taken at the end only.
     #[must_use]
     pub fn id(&self) -> Id {
         self.ticket().id().clone()
     }
 
     fn ticket(&self) -> &Ticket {
-        self.ticket.as_ref().expect("the ticket is taken by drop only")
+        self.ticket.as_ref().expect("the ticket is taken at the end only")
+    }
+
+    /// What keeps the call in flight, for who holds it until the answer is written (F-098).
+    ///
+    /// # Panics
+    /// Never: the ticket is taken at the end only.
+    #[must_use]
+    pub fn into_ticket(mut self) -> Ticket {
+        self.work = Work::Over;
+        self.ticket.take().expect("the ticket is taken at the end only")
     }
 
     /// The next step, or `None` when the client cancelled the call. Safe to cancel.
@@ -79,7 +89,7 @@ impl Exchange {
     }
 
     /// The answer alone; notices are dropped. `None` when the call was cancelled.
-    pub async fn settle(mut self) -> Option<Result<Answer, Fault>> {
+    pub async fn settle(&mut self) -> Option<Result<Answer, Fault>> {
         loop {
             match self.next().await? {
                 Step::Notice(_) => {}

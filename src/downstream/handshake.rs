@@ -41,7 +41,7 @@ pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Respons
         return Err(Refusal::Draining);
     }
     let sessions = &caller.shore.sessions;
-    sessions.room(&caller.who).map_err(|full| refused(full, &id))?;
+    let place = sessions.reserve(&caller.who).map_err(|full| refused(full, &id))?;
     let session = sessions.propose(hello.revision, caller.who.clone(), caller.endpoint);
     let call =
         Call::new(session.clone(), &INITIALIZE, message).map_err(|error| Refusal::Message(error.into()))?;
@@ -68,7 +68,7 @@ pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Respons
         client_version: &hello.version,
         endpoint: caller.head.uri.path(),
     };
-    let sealed = sessions.open(session, opened);
+    let sealed = sessions.open(place, session, opened);
     let mut response = rescue::json(http::StatusCode::OK, Bytes::new());
     *response.body_mut() = OutBody::Parts(parts);
     // A seal is base64url, which is a valid header value.

@@ -9,22 +9,28 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::base::{caps, clock, tasks};
-use crate::downstream::paced::{Pace, Paced};
+use crate::downstream::paced::{Pace, Paced, Patience, Served};
 use crate::downstream::shore::Shore;
 use crate::downstream::stack;
 use crate::telemetry::events::downstream::{AcceptFailed, ConnectionOpened};
 
-/// How long a head may take from its first byte (F-096). An idle connection may rest without limit: load balancers
-/// end those that they do not need.
-const HEAD: Duration = Duration::from_secs(20);
+/// A head may take so long from its first byte (F-096), and a client may leave what we write unread for so long.
+/// An idle connection may rest without limit: load balancers end those that they do not need.
+const PATIENCE: Patience = Patience { head: Duration::from_secs(20), write: Duration::from_secs(60) };
+
+/// How long a silent connection is believed in before the kernel asks whether its client is still there.
+const PROBE: Duration = Duration::from_secs(60);
 
 /// Connections that the kernel keeps for us until we accept them.
 const BACKLOG: i32 = 4096;
@@ -94,11 +100,15 @@ pub async fn run(
             biased;
             // Both are safe to cancel.
             () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
+            accepted = accept(&listener, &shore.connections) => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
+            Ok((stream, peer, permit)) => {
                 let work = serve(shore.clone(), builder.clone(), stream, peer, stop.clone());
+                let work = async move {
+                    work.await;
+                    drop(permit);
+                };
                 connections.spawn("client connection", work).detach();
             }
             Err(error) => {
@@ -111,6 +121,16 @@ pub async fn run(
     // Who is still here after this is cut off with the run time.
     let _ = connections.drain(LAST).await;
     Ok(())
+}
+
+/// Takes the next connection once there is room for it; those that come meanwhile wait in the kernel. Safe to cancel.
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, peer, permit))
 }
 
 fn builder(header_limit: usize) -> Builder<TokioExecutor> {
@@ -141,14 +161,15 @@ async fn serve(
     let _open = ConnectionOpened.emit();
     // A connection that cannot be tuned still works.
     let _ = stream.set_nodelay(true);
+    let _ = SockRef::from(&stream)
+        .set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE / 4));
     let pace = Arc::new(Pace::default());
-    let paced = Paced::new(stream, pace.clone(), HEAD);
-    let service = service_fn(move |request| {
-        let (shore, serving) = (shore.clone(), pace.head_done());
+    let paced = Paced::new(stream, pace.clone(), PATIENCE);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (shore, serving) = (shore.clone(), pace.head_done(request.version()));
         async move {
             let response = stack::serve(shore, Some(peer.ip()), request).await;
-            drop(serving);
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(response.map(|body| Served::new(body, serving)))
         }
     });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(paced), service));

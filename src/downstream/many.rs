@@ -6,17 +6,16 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use http::{Response, StatusCode};
 
-use crate::call::{Answer, Body, Fault, gather};
-use crate::downstream::answer::{event_stream, outcome, plan, whole};
+use crate::downstream::answer::whole_text;
 use crate::downstream::body::OutBody;
 use crate::downstream::endpoint::Caller;
 use crate::downstream::exchange::Exchange;
 use crate::downstream::media::Accepts;
+use crate::downstream::one::Begun;
 use crate::downstream::rescue::{self, Refusal};
 use crate::downstream::{events, one};
 use crate::jsonrpc::error::INVALID_REQUEST;
-use crate::jsonrpc::rewrite::Rewriter;
-use crate::jsonrpc::{ErrorObject, Id, Kind, Message, batch};
+use crate::jsonrpc::{ErrorObject, Kind, Message, batch};
 
 /// Takes a batch.
 ///
@@ -40,7 +39,7 @@ pub async fn post(caller: &Caller<'_>, text: &Bytes, accepts: Accepts) -> Result
     if parsed.iter().flatten().any(opens) {
         return refused("`initialize` must not be in a batch");
     }
-    let (mut answers, running) = (Vec::new(), FuturesUnordered::new());
+    let (mut answers, mut running) = (Vec::new(), Vec::new());
     for message in parsed {
         match message {
             Err(error) => {
@@ -49,12 +48,9 @@ pub async fn post(caller: &Caller<'_>, text: &Bytes, accepts: Accepts) -> Result
             }
             Ok(message) if message.kind() == Kind::Request => match one::begin(caller.shore, &entry, message)
             {
-                Ok(Ok(exchange)) => running.push(settle(exchange)),
-                Ok(Err((fault, id))) => answers.push(fault.to_error().answer(Some(&id))),
-                Err(Refusal::Invalid { what, id }) => {
-                    answers.push(ErrorObject::new(INVALID_REQUEST, what).answer(id.as_ref()));
-                }
-                Err(other) => return Err(other),
+                Ok(Begun::Call(exchange)) => running.push(exchange),
+                Ok(Begun::Failed(fault, id)) => answers.push(fault.to_error().answer(Some(&id))),
+                Err(refusal) => answers.push(refusal.answer()),
             },
             Ok(message) if message.kind() == Kind::Notification => one::notice(&entry, &message),
             Ok(_) => {}
@@ -64,40 +60,18 @@ pub async fn post(caller: &Caller<'_>, text: &Bytes, accepts: Accepts) -> Result
         return Ok(rescue::bare(StatusCode::ACCEPTED));
     }
     if accepts.events {
-        let settled = running.filter_map(std::future::ready);
-        let all = futures_util::stream::iter(answers).chain(settled);
-        return Ok(event_stream(OutBody::stream(all.map(|answer| Ok(events::event(&answer))))));
+        return Ok(events::batch(answers, running, caller.shore.config.http.keep_alive));
     }
-    answers.extend(running.filter_map(std::future::ready).collect::<Vec<_>>().await);
+    let settled = running.into_iter().map(settle).collect::<FuturesUnordered<_>>();
+    answers.extend(settled.filter_map(std::future::ready).collect::<Vec<_>>().await);
     Ok(rescue::json(StatusCode::OK, batch::join(&answers)))
 }
 
 /// The whole text of a member's answer; `None` when it was cancelled.
-async fn settle(exchange: Exchange) -> Option<Bytes> {
-    let id = exchange.id();
+async fn settle(mut exchange: Exchange) -> Option<Bytes> {
     let settled = match exchange.settle().await? {
-        Ok(answer) => collect(answer, &id).await,
+        Ok(answer) => whole_text(answer, &exchange.id()).await,
         Err(fault) => Err(fault),
     };
-    Some(settled.unwrap_or_else(|fault| fault.to_error().answer(Some(&id))))
-}
-
-async fn collect(mut answer: Answer, id: &Id) -> Result<Bytes, Fault> {
-    let plan = plan(&mut answer, id);
-    let watch = answer.watch.take();
-    let (text, counted) = match answer.body {
-        Body::Stream(chunks) => {
-            let rewritten = Rewriter::whole(plan, &gather(chunks).await?);
-            let (text, findings) = rewritten.map_err(|_| Fault::Internal)?;
-            (text, outcome(findings))
-        }
-        body => {
-            let (parts, counted) = whole(body, plan)?;
-            (Bytes::from(Vec::from(parts).concat()), counted)
-        }
-    };
-    if let Some(watch) = watch {
-        watch.ended(counted);
-    }
-    Ok(text)
+    Some(settled.unwrap_or_else(|fault| fault.to_error().answer(Some(&exchange.id()))))
 }

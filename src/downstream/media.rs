@@ -34,12 +34,6 @@ impl Accepts {
         accepts
     }
 
-    /// Whether the form of the answer is ours to choose.
-    #[must_use]
-    pub fn both(self) -> bool {
-        self.json && self.events
-    }
-
     /// Whether nothing that we could answer is accepted.
     #[must_use]
     pub fn nothing(self) -> bool {

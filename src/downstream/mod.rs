@@ -6,6 +6,7 @@
 pub mod access;
 pub mod answer;
 pub mod body;
+pub mod cors;
 pub mod endpoint;
 pub mod events;
 pub mod exchange;

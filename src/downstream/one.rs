@@ -7,6 +7,7 @@ use tower::ServiceExt;
 
 use crate::call::{Call, Fault};
 use crate::downstream::exchange::{Exchange, Pending};
+use crate::downstream::legacy::in_flight::Unfit;
 use crate::downstream::legacy::session::Entry;
 use crate::downstream::rescue::Refusal;
 use crate::downstream::shore::Shore;
@@ -15,34 +16,43 @@ use crate::jsonrpc::view::object_at;
 use crate::jsonrpc::{Id, Message, MessageError, Object};
 use crate::mcp::methods;
 
-/// Begins a request: an exchange, or a fault to answer at once.
+/// What a request has become.
+pub enum Begun {
+    /// A call under way.
+    Call(Exchange),
+    /// A call that failed at once; the id is the client's.
+    Failed(Fault, Id),
+}
+
+/// Begins a request.
 ///
 /// # Errors
-/// Refusals that are answered with HTTP 400 (RPC-14): an id in use, a repeated `initialize`, an
-/// envelope with a repeated member.
-#[allow(clippy::type_complexity, reason = "two kinds of failure: of the envelope and of the call")]
-pub fn begin(
-    shore: &Arc<Shore>,
-    entry: &Entry,
-    message: Message,
-) -> Result<Result<Exchange, (Fault, Id)>, Refusal> {
+/// Refusals of the envelope, which are answered with an HTTP status of their own (RPC-14): an id in use, a
+/// repeated member, more calls in flight than a session may have.
+pub fn begin(shore: &Arc<Shore>, entry: &Entry, message: Message) -> Result<Begun, Refusal> {
     // A request has an id: the message's invariant.
     let Some(id) = message.id() else {
         return Err(Refusal::Invalid { what: "the request has no id", id: None });
     };
-    let Some(ticket) = entry.in_flight.begin(id.clone()) else {
-        return Err(Refusal::Invalid { what: "the id is that of a request in flight", id: Some(id) });
+    let ticket = match entry.in_flight.begin(id.clone()) {
+        Ok(ticket) => ticket,
+        Err(Unfit::InUse) => {
+            return Err(Refusal::Invalid { what: "the id is that of a request in flight", id: Some(id) });
+        }
+        Err(Unfit::Full) => return Err(Refusal::Busy(id)),
     };
     let Some(method) = methods::find(&message.method()) else {
         let name: String = message.method().chars().take(128).collect();
-        return Ok(Err((Fault::MethodNotFound(name), id)));
+        return Ok(Begun::Failed(Fault::MethodNotFound(name), id));
     };
     match Call::new(entry.shared.clone(), method, message) {
         Ok(call) => {
             ticket.cancel().follows(call.course.clone());
-            Ok(Ok(Exchange::new(through(shore, call), ticket)))
+            Ok(Begun::Call(Exchange::new(through(shore, call), ticket)))
         }
-        Err(ScanError::NotObject) => Ok(Err((Fault::InvalidParams("`params` is not an object".into()), id))),
+        Err(ScanError::NotObject) => {
+            Ok(Begun::Failed(Fault::InvalidParams("`params` is not an object".into()), id))
+        }
         Err(ScanError::Repeated(_)) => {
             Err(Refusal::Invalid { what: "a member of `params` occurs twice", id: Some(id) })
         }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 
+use crate::base::caps;
 use crate::call::{Denied, Fault};
 use crate::downstream::body::OutBody;
 use crate::jsonrpc::error::{INVALID_PARAMS, INVALID_REQUEST, QUOTA_EXCEEDED};
@@ -90,6 +91,12 @@ pub enum Refusal {
         /// The request's id.
         id: Option<Id>,
     },
+    /// The session has too many calls in flight (OPS-03).
+    #[error(
+        "the session has {} calls in flight, which is the most that it may have",
+        caps::CALLS_PER_SESSION
+    )]
+    Busy(Id),
     /// The gateway is stopping (F-098).
     #[error("the gateway is shutting down")]
     Draining,
@@ -111,14 +118,15 @@ impl Refusal {
             Self::NotAcceptable | Self::NotJson | Self::Encoded => Rule::MediaType,
             Self::TooLarge(_) => Rule::TooLarge,
             Self::SlowBody => Rule::TooSlow,
-            Self::BrokenBody | Self::Message(_) | Self::Invalid { .. } | Self::Handshake { .. } => {
-                Rule::Malformed
-            }
+            Self::BrokenBody => Rule::Broken,
+            Self::Message(_) => Rule::Malformed,
+            Self::Invalid { .. } => Rule::Invalid,
+            Self::Handshake { .. } => Rule::Handshake,
             Self::Version => Rule::Version,
             Self::NoSession(_) => Rule::SessionMissing,
             Self::UnknownSession(_) => Rule::SessionUnknown,
             Self::NotResumable => Rule::Resume,
-            Self::Full { .. } => Rule::Full,
+            Self::Full { .. } | Self::Busy(_) => Rule::Full,
             Self::Draining => Rule::Draining,
         }
     }
@@ -133,7 +141,7 @@ impl Refusal {
             Self::NotJson | Self::Encoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
-            Self::Full { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::Full { .. } | Self::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Draining => StatusCode::SERVICE_UNAVAILABLE,
             Self::BrokenBody
             | Self::Message(_)
@@ -149,14 +157,14 @@ impl Refusal {
         let code = match self {
             Self::Message(message) => message.code(),
             Self::Handshake { .. } => INVALID_PARAMS,
-            Self::Full { .. } => QUOTA_EXCEEDED,
+            Self::Full { .. } | Self::Busy(_) => QUOTA_EXCEEDED,
             _ => INVALID_REQUEST,
         };
         let mut message = self.to_string();
         if let Some(first) = message.get_mut(..1) {
             first.make_ascii_uppercase();
         }
-        let data = matches!(self, Self::Full { .. }).then(|| {
+        let data = matches!(self, Self::Full { .. } | Self::Busy(_)).then(|| {
             format!(
                 r#"{{"origin":"gateway","reason":"quota_exceeded","retryAfterMs":{}}}"#,
                 RETRY.as_millis()
@@ -165,7 +173,9 @@ impl Refusal {
         ErrorObject { code, message, data }
     }
 
-    fn id(&self) -> Option<&Id> {
+    /// The client's id of the request, where it was read.
+    #[must_use]
+    pub fn id(&self) -> Option<&Id> {
         match self {
             Self::Message(message) => message.id(),
             Self::Invalid { id, .. }
@@ -173,14 +183,21 @@ impl Refusal {
             | Self::NoSession(id)
             | Self::UnknownSession(id)
             | Self::Full { id, .. } => id.as_ref(),
+            Self::Busy(id) => Some(id),
             _ => None,
         }
+    }
+
+    /// The text of the error.
+    #[must_use]
+    pub fn answer(&self) -> Bytes {
+        self.error().answer(self.id())
     }
 
     /// The response.
     #[must_use]
     pub fn into_response(self) -> Response<OutBody> {
-        let mut response = json(self.status(), self.error().answer(self.id()));
+        let mut response = json(self.status(), self.answer());
         let headers = response.headers_mut();
         match self {
             Self::Method => {
@@ -189,7 +206,7 @@ impl Refusal {
             Self::Denied(denied) => {
                 headers.insert(WWW_AUTHENTICATE, challenge(denied));
             }
-            Self::Full { .. } => {
+            Self::Full { .. } | Self::Busy(_) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(RETRY.as_secs()));
             }
             Self::Draining => {
@@ -275,9 +292,24 @@ mod tests {
             (Refusal::NotResumable, 400),
             (Refusal::Method, 405),
             (Refusal::Full { what: "sessions", key: "x", id: id() }, 429),
+            (Refusal::Busy(id().unwrap()), 429),
             (Refusal::Draining, 503),
         ] {
             assert_eq!(refusal.clone().into_response().status(), status, "{refusal:?}");
+        }
+    }
+
+    /// F-104: refusals of different kinds count under different words.
+    #[test]
+    fn f_104_rules_tell_kinds_of_refusals_apart() {
+        let what = "x";
+        for (refusal, rule) in [
+            (Refusal::BrokenBody, Rule::Broken),
+            (Refusal::Message(crate::jsonrpc::scan::ScanError::Depth.into()), Rule::Malformed),
+            (Refusal::Invalid { what, id: None }, Rule::Invalid),
+            (Refusal::Handshake { what, id: None }, Rule::Handshake),
+        ] {
+            assert_eq!(refusal.rule(), rule, "{refusal:?}");
         }
     }
 

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::Semaphore;
+
+use crate::base::caps;
 use crate::call::{Authenticator, CallService, Endpoint, UpstreamId};
 use crate::config::snapshot::Snapshot;
 use crate::downstream::access::Access;
@@ -26,6 +29,8 @@ pub struct Shore {
     pub paths: HashMap<Arc<str>, UpstreamId>,
     /// What is counted for every message.
     pub meter: ClientMeter,
+    /// Room for connections, shared by all listeners (OPS-03).
+    pub connections: Arc<Semaphore>,
     leaving: AtomicBool,
     draining: AtomicBool,
 }
@@ -57,6 +62,7 @@ impl Shore {
             sessions,
             paths,
             meter: ClientMeter::new(),
+            connections: Arc::new(Semaphore::new(caps::CONNECTIONS)),
             leaving: AtomicBool::new(false),
             draining: AtomicBool::new(false),
         }

@@ -2,11 +2,13 @@
 //!
 //! *On drop* (the client vanished): what [`Exchange`](crate::downstream::exchange::Exchange) says.
 
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use http::header::ORIGIN;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
@@ -14,6 +16,7 @@ use hyper::body::Incoming;
 use crate::base::ids;
 use crate::call::Credentials;
 use crate::downstream::body::OutBody;
+use crate::downstream::cors;
 use crate::downstream::endpoint::{self, Caller};
 use crate::downstream::rescue::{self, Refusal};
 use crate::downstream::shore::Shore;
@@ -22,13 +25,18 @@ use crate::telemetry::words::Failure;
 
 /// Serves one request.
 pub async fn serve(shore: Arc<Shore>, peer: Option<IpAddr>, request: Request<Incoming>) -> Response<OutBody> {
+    // Only browsers name one.
+    let origin = request.headers().get(ORIGIN).cloned();
     // 1. Nothing above may panic; a panic below is a 500 with an id.
     let served = AssertUnwindSafe(checked(&shore, peer, request)).catch_unwind().await;
-    let response = match served {
+    let foreign = matches!(served, Ok(Err(Refusal::Origin(_) | Refusal::Host(_))));
+    let mut response = match served {
         Ok(Ok(response)) => response,
         // 2. The access event sees every refusal.
         Ok(Err(refusal)) => {
-            Refused { why: refusal.rule(), detail: &refusal.to_string(), request: None, peer }.emit();
+            let id = refusal.id().map(|id| String::from_utf8_lossy(id.text()));
+            let request = id.as_ref().map(|id| id as &dyn Display);
+            Refused { why: refusal.rule(), detail: &refusal.to_string(), request, peer }.emit();
             refusal.into_response()
         }
         Err(_) => {
@@ -37,6 +45,9 @@ pub async fn serve(shore: Arc<Shore>, peer: Option<IpAddr>, request: Request<Inc
             rescue::panicked(&id)
         }
     };
+    if let (Some(origin), false) = (origin, foreign) {
+        cors::expose(response.headers_mut(), origin);
+    }
     response.map(|body| body.counted(move |bytes| shore.meter.sent(bytes)))
 }
 
@@ -50,6 +61,9 @@ async fn checked(
     shore.access.check(&parts)?;
     // 4. Paths and methods that we do not serve cost nothing more.
     let endpoint = shore.endpoint(parts.uri.path()).ok_or(Refusal::NoEndpoint)?;
+    if cors::is_preflight(&parts) {
+        return Ok(cors::preflight());
+    }
     // 5. Who is it? Before the body is read, before any session is looked up (SEC-10).
     let shown = Credentials { authorization: authorization(&parts), peer };
     let who = shore.authenticator.authenticate(shown)?;
@@ -63,7 +77,7 @@ async fn checked(
     }
 }
 
-/// The one `Authorization` header; several are as good as none.
+/// The one `Authorization` header; several are as good as a wrong one.
 fn authorization(parts: &Parts) -> Option<&[u8]> {
     let mut lines = parts.headers.get_all(http::header::AUTHORIZATION).iter();
     match (lines.next(), lines.next()) {

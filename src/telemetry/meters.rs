@@ -115,6 +115,7 @@ impl UpstreamMeter {
 /// Counts calls by method class and outcome, for one upstream or for those the gateway answers.
 pub struct CallMeter {
     upstream: Arc<str>,
+    /// One for all meters: which upstream answers is known only while the call is under way.
     in_flight: Gauge,
     // Made on first use: most pairs never happen, and a histogram is twenty lines of the page.
     done: [[OnceLock<Done>; Outcome::ALL.len()]; Class::ALL.len()],
@@ -135,7 +136,7 @@ impl CallMeter {
     fn of(upstream: &str) -> Arc<Self> {
         Arc::new(Self {
             upstream: upstream.into(),
-            in_flight: metrics::CALLS_IN_FLIGHT.gauge(&[Label::upstream(upstream)]),
+            in_flight: metrics::CALLS_IN_FLIGHT.gauge(&[]),
             done: array::from_fn(|_| array::from_fn(|_| OnceLock::new())),
         })
     }
@@ -179,8 +180,6 @@ impl CallGuard {
     /// Moves the call to the meter of the upstream that was chosen for it.
     pub fn route(&mut self, meter: &Arc<CallMeter>) {
         if !Arc::ptr_eq(&self.meter, meter) {
-            meter.in_flight.increment(1.0);
-            self.meter.in_flight.decrement(1.0);
             self.meter = Arc::clone(meter);
         }
     }

@@ -149,7 +149,7 @@ metrics! {
     /// Time from a request of a client to its final answer.
     CALL_DURATION: Kind::Histogram(CALL_SECONDS), "portcullis_call_duration_seconds", [BY_UPSTREAM, METHODS, OUTCOMES];
     /// Requests of clients that wait for their final answer.
-    CALLS_IN_FLIGHT: Kind::Gauge, "portcullis_calls_in_flight", [BY_UPSTREAM];
+    CALLS_IN_FLIGHT: Kind::Gauge, "portcullis_calls_in_flight", [];
     /// Answers over several upstreams that some of them did not contribute to.
     FANOUT_PARTIALS: Kind::Counter, "portcullis_fanout_partials_total", [METHODS];
 

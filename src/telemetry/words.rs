@@ -96,8 +96,6 @@ words! {
         Deleted = "deleted",
         /// Nothing came for too long.
         Idle = "idle",
-        /// The cap on sessions pushed it out.
-        Evicted = "evicted",
         /// The gateway is stopping.
         Drained = "drained",
     }
@@ -144,20 +142,14 @@ words! {
         Resume = "resume",
         /// No credentials, or none that are known.
         Unauthenticated = "unauthenticated",
-        /// Known, but without the right.
-        Forbidden = "forbidden",
-        /// A rate limit or a quota.
-        RateLimited = "rate_limited",
         /// A cap on connections, sessions, streams or calls is reached.
         Full = "full",
         /// The gateway is stopping.
         Draining = "draining",
     }
 
-    /// Result of looking at a client's credentials.
+    /// Result of looking at a client's credentials, where some are needed or shown.
     AuthOutcome in "outcome" {
-        /// No credentials are needed here.
-        Anonymous = "anonymous",
         /// Known credentials.
         Accepted = "accepted",
         /// None where some are needed.
@@ -170,8 +162,6 @@ words! {
     Failure in "cause" {
         /// A panic, caught at the edge.
         Panic = "panic",
-        /// A fault of ours that is no panic.
-        Internal = "internal",
     }
 
     /// State of an upstream as a whole.

@@ -1,5 +1,6 @@
 //! Streamable HTTP as clients see it: heads, streams, media types, statuses (F-001..F-012, HTTP-01..HTTP-33).
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::kit::{self, *};
@@ -141,7 +142,7 @@ async fn f_007_a_second_get_stream_harms_nothing_and_doubles_nothing() {
     assert_eq!(client.tool_names().await.len(), 2);
 }
 
-/// F-010 HTTP-08: 202, nothing else, for notifications and for responses.
+/// F-010 HTTP-08 RPC-09: 202, nothing else, for notifications and for responses.
 #[tokio::test]
 async fn f_010_notifications_and_responses_are_answered_202_with_nothing() {
     let gateway = gateway().upstream("alpha", http_server().tool("echo")).start().await;
@@ -150,6 +151,7 @@ async fn f_010_notifications_and_responses_are_answered_202_with_nothing() {
         kit::text::notification("notifications/roots/list_changed", "{}"),
         kit::text::notification("notifications/never/heard/of", "{}"),
         kit::text::response(r#""nobody asked""#, "{}"),
+        kit::text::failure("99", r#"{"code":-32601,"message":"nobody asked"}"#),
     ] {
         let mut answer = client.post(&body).send().await;
         assert_eq!(answer.status, 202, "{body}");
@@ -306,4 +308,64 @@ async fn http_12_a_cancelled_call_ends_its_stream_without_a_response() {
     assert_eq!(client.notify("notifications/cancelled", json!({"requestId": 5})).await, 202);
     assert_eq!(answer.message().await, None, "nothing after a cancellation but the end");
     alpha.wait_for_note("cancelled").await;
+}
+
+/// HTTP-33 F-097: pages of allowed origins may call and read what they are told, others may not.
+#[tokio::test]
+async fn f_097_pages_of_allowed_origins_may_call() {
+    let origin = "https://app.example";
+    let config = json!({
+        "http": {"allowedOrigins": [origin]},
+        "auth": {"keys": [{"name": "laptop", "sha256": "00".repeat(32)}]},
+    });
+    let gateway = gateway().upstream("alpha", http_server().tool("echo")).with(config).start().await;
+    let visitor = gateway.visitor();
+    let ask = || {
+        let letter = visitor.letter("OPTIONS").header("access-control-request-method", "POST");
+        letter.header("access-control-request-headers", "authorization,content-type,mcp-session-id")
+    };
+    let mut answer = ask().header("origin", origin).send().await;
+    assert_eq!(answer.status, 204, "a preflight shows no credentials");
+    assert_eq!(answer.bytes().await, b"");
+    let said = |answer: &Answer, name: &str| answer.header(name).unwrap_or_default().to_owned();
+    assert_eq!(said(&answer, "access-control-allow-origin"), origin);
+    assert_eq!(said(&answer, "vary"), "origin");
+    for method in ["GET", "POST", "DELETE"] {
+        assert!(said(&answer, "access-control-allow-methods").contains(method), "{method}");
+    }
+    for header in ["authorization", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id"]
+    {
+        assert!(said(&answer, "access-control-allow-headers").contains(header), "{header}");
+    }
+    let answer = visitor.post(&visitor.greeting()).header("origin", origin).send().await;
+    assert_eq!(answer.status, 401);
+    assert_eq!(said(&answer, "access-control-allow-origin"), origin, "also on errors");
+    let told = said(&answer, "access-control-expose-headers");
+    assert!(told.contains("mcp-session-id") && told.contains("www-authenticate"), "{told}");
+
+    let answer = ask().header("origin", "https://evil.example").send().await;
+    assert_eq!(answer.status, 403);
+    assert_eq!(answer.header("access-control-allow-origin"), None);
+    assert_eq!(visitor.letter("OPTIONS").header("origin", origin).send().await.status, 401, "no preflight");
+}
+
+/// F-098 OPS-11: a large answer that is on its way is in flight; a drain lets it come to its end.
+#[tokio::test]
+async fn f_098_a_drain_waits_for_an_answer_on_its_way() {
+    const SIZE: usize = 48 << 20;
+    let alpha = http_server().call("big", async |_: Exchange| Reply::text("x".repeat(SIZE))).start();
+    let config = json!({"drain": {"grace": "30s"}, "maxMessage": "64MiB"});
+    let mut gateway = gateway().upstream("alpha", &alpha).with(config).start().await;
+    let client = gateway.client().await;
+    client.tools().await;
+    let mut answer = client.begin("1", "tools/call", json!({"name": "alpha__big"})).await;
+    let mut got = answer.piece().await.unwrap().unwrap().len();
+    gateway.signal(Signal::TERM);
+    // Longer than connections get once the listeners are closed.
+    pass(secs(3)).await;
+    while let Some(piece) = answer.piece().await.expect("the answer is whole") {
+        got += piece.len();
+    }
+    assert!(got > SIZE, "{got}");
+    assert_eq!(gateway.exit(secs(10)).await.code(), Some(0));
 }

@@ -2,6 +2,7 @@
 //!
 //! *Invariants.* An id is in flight at most once (RPC-02). A call is cancelled only by its own
 //! session, by its own id (CANC-01).
+//! *Limits.* [`caps::CALLS_PER_SESSION`]; a call counts until its answer was written, whoever still waits for it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::base::caps;
 use crate::call::Course;
 use crate::jsonrpc::Id;
 
@@ -58,18 +60,32 @@ impl Cancel {
     }
 }
 
+/// Why a call cannot begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// Its id is in flight already.
+    InUse,
+    /// Too many are in flight.
+    Full,
+}
+
 impl InFlight {
-    /// Notes that a call began; `None` when its id is in flight already.
-    #[must_use]
-    pub fn begin(self: &Arc<Self>, id: Id) -> Option<Ticket> {
+    /// Notes that a call began.
+    ///
+    /// # Errors
+    /// Why it must not.
+    pub fn begin(self: &Arc<Self>, id: Id) -> Result<Ticket, Unfit> {
         let cancel = Arc::new(Cancel::default());
         let mut calls = self.lock();
         if calls.contains_key(&id) {
-            return None;
+            return Err(Unfit::InUse);
+        }
+        if calls.len() >= caps::CALLS_PER_SESSION {
+            return Err(Unfit::Full);
         }
         calls.insert(id.clone(), cancel.clone());
         drop(calls);
-        Some(Ticket { id, cancel, calls: self.clone() })
+        Ok(Ticket { id, cancel, calls: self.clone() })
     }
 
     /// Cancels the call with this id, for the client's reason; unknown ones are ignored (CANC-01).
@@ -160,10 +176,21 @@ mod tests {
     fn an_id_is_in_flight_once() {
         let calls = Arc::new(InFlight::default());
         let first = calls.begin(id("1")).unwrap();
-        assert!(calls.begin(id("1")).is_none());
-        assert!(calls.begin(id("\"1\"")).is_some());
+        assert_eq!(calls.begin(id("1")).unwrap_err(), Unfit::InUse);
+        assert!(calls.begin(id("\"1\"")).is_ok());
         drop(first);
-        assert!(calls.begin(id("1")).is_some());
+        assert!(calls.begin(id("1")).is_ok());
+    }
+
+    /// OPS-03
+    #[test]
+    fn ops_03_calls_of_a_session_are_bounded() {
+        let calls = Arc::new(InFlight::default());
+        let begin = |number: usize| calls.begin(Id::parse(Bytes::from(number.to_string())).unwrap());
+        let mut held: Vec<_> = (0..caps::CALLS_PER_SESSION).map(|number| begin(number).unwrap()).collect();
+        assert_eq!(begin(usize::MAX).unwrap_err(), Unfit::Full);
+        held.pop();
+        assert!(begin(usize::MAX).is_ok());
     }
 
     /// CANC-01

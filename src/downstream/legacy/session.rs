@@ -7,8 +7,8 @@
 //! *Limits.* Sessions in all and per principal; an idle one ends (LIFE-27), and so does one that never
 //! became ready (LIFE-07).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
@@ -36,7 +36,8 @@ pub struct Entry {
     opened: Instant,
     /// Milliseconds between `opened` and the last request.
     last_used: AtomicU64,
-    guard: std::sync::Mutex<Option<SessionGuard>>,
+    /// What is given back when it ends.
+    held: Mutex<Option<(SessionGuard, Place)>>,
 }
 
 impl Entry {
@@ -68,12 +69,36 @@ pub enum Full {
     Principal,
 }
 
+/// How many sessions there are, also those that are about to be opened.
+#[derive(Debug, Default)]
+struct Taken {
+    all: AtomicUsize,
+    per_principal: DashMap<Arc<Principal>, usize>,
+}
+
+/// A place for one session of a principal.
+///
+/// *On drop*: it is free again.
+#[derive(Debug)]
+pub struct Place {
+    taken: Arc<Taken>,
+    who: Arc<Principal>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.taken.all.fetch_sub(1, Ordering::Relaxed);
+        self.taken.per_principal.alter(&self.who, |_, count| count.saturating_sub(1));
+        self.taken.per_principal.remove_if(&self.who, |_, count| *count == 0);
+    }
+}
+
 /// The table of open sessions.
 pub struct Sessions {
     limits: Limits,
     ring: Arc<Ring>,
     open: DashMap<Box<str>, Arc<Entry>>,
-    per_principal: DashMap<Arc<Principal>, usize>,
+    taken: Arc<Taken>,
     upstreams: Arc<dyn Upstreams>,
 }
 
@@ -83,7 +108,7 @@ impl Sessions {
     /// An empty table. `upstreams` is told of sessions that end.
     #[must_use]
     pub fn new(limits: Limits, ring: Arc<Ring>, upstreams: Arc<dyn Upstreams>) -> Self {
-        Self { limits, ring, open: DashMap::new(), per_principal: DashMap::new(), upstreams }
+        Self { limits, ring, open: DashMap::new(), taken: Arc::default(), upstreams }
     }
 
     /// A session that is not in the table yet.
@@ -92,30 +117,36 @@ impl Sessions {
         Arc::new(Session::new(SessionKey(ids::random_bytes()), revision, who, endpoint))
     }
 
-    /// Whether there is room for one more of this principal.
+    /// Takes a place for one more session of this principal; none is over the limits, however many open at once.
     ///
     /// # Errors
     /// Which limit is reached.
-    pub fn room(&self, who: &Arc<Principal>) -> Result<(), Full> {
-        if self.open.len() >= self.limits.max {
+    pub fn reserve(&self, who: &Arc<Principal>) -> Result<Place, Full> {
+        let all = self.taken.all.fetch_add(1, Ordering::Relaxed);
+        let own = {
+            let mut own = self.taken.per_principal.entry(who.clone()).or_insert(0);
+            *own += 1;
+            *own
+        };
+        // What was taken beyond a limit is given back with the place.
+        let place = Place { taken: self.taken.clone(), who: who.clone() };
+        if all >= self.limits.max {
             return Err(Full::Total);
         }
-        let own = self.per_principal.get(who).map_or(0, |count| *count);
-        if own >= self.limits.per_principal { Err(Full::Principal) } else { Ok(()) }
+        if own > self.limits.per_principal { Err(Full::Principal) } else { Ok(place) }
     }
 
-    /// Puts a session into the table and gives its sealed id (HTTP-25, R-06).
-    pub fn open(&self, shared: Arc<Session>, opened: SessionOpened<'_>) -> Box<str> {
+    /// Puts a session into the table, in its place, and gives its sealed id (HTTP-25, R-06).
+    pub fn open(&self, place: Place, shared: Arc<Session>, opened: SessionOpened<'_>) -> Box<str> {
         let aad: [&[u8]; 1] = [shared.who.name.as_bytes()];
         let id = self.ring.seal(PURPOSE, &shared.who.tenant, &aad, &shared.key.0).into_boxed_str();
-        *self.per_principal.entry(shared.who.clone()).or_insert(0) += 1;
         let entry = Entry {
             shared,
             in_flight: Arc::default(),
             standing: Arc::default(),
             opened: clock::now(),
             last_used: AtomicU64::new(0),
-            guard: std::sync::Mutex::new(Some(opened.emit())),
+            held: Mutex::new(Some((opened.emit(), place))),
         };
         self.open.insert(id.clone(), Arc::new(entry));
         id
@@ -135,13 +166,11 @@ impl Sessions {
     /// Ends a session: its calls are cancelled, its streams end, what it held upstream is released (LIFE-21).
     pub fn close(&self, id: &str, end: SessionEnd) {
         let Some((_, entry)) = self.open.remove(id) else { return };
-        let who = &entry.shared.who;
-        self.per_principal.alter(who, |_, count| count.saturating_sub(1));
-        self.per_principal.remove_if(who, |_, count| *count == 0);
         entry.shared.ended.cancel();
         entry.in_flight.cancel_all();
-        let guard = entry.guard.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        if let Some(guard) = guard {
+        // Given back now, whoever still holds the entry.
+        let held = entry.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((guard, _place)) = held {
             guard.close(end);
         }
         self.upstreams.release(&entry.shared);
@@ -214,5 +243,49 @@ impl crate::call::Audience for Sessions {
                 entry.standing.list_changed(kind);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{Fault, Handshake, Proof, UpstreamId};
+
+    struct Nobody;
+
+    impl Upstreams for Nobody {
+        fn connect(
+            &self,
+            _: UpstreamId,
+        ) -> futures_util::future::BoxFuture<'static, Result<Arc<Handshake>, Fault>> {
+            Box::pin(std::future::ready(Err(Fault::Internal)))
+        }
+
+        fn set_log_level(&self, _: &Arc<Session>) {}
+
+        fn release(&self, _: &Arc<Session>) {}
+    }
+
+    /// F-092: places are taken before the handshake, so that many at once stay within the limits too.
+    #[test]
+    fn f_092_sessions_about_to_open_count() {
+        let limits = Limits { max: 3, per_principal: 2, ..Limits::default() };
+        let ring = Arc::new(Ring::random());
+        let sessions = Sessions::new(limits, ring, Arc::new(Nobody));
+        let [one, two] = ["one", "two"].map(|name| Arc::new(Principal::new(name, Proof::ApiKey)));
+        let (first, second) = (sessions.reserve(&one).unwrap(), sessions.reserve(&one).unwrap());
+        assert_eq!(sessions.reserve(&one).unwrap_err(), Full::Principal);
+        let third = sessions.reserve(&two).unwrap();
+        assert_eq!(sessions.reserve(&two).unwrap_err(), Full::Total);
+        drop(first);
+        let session = sessions.propose(Revision::LATEST, one.clone(), Endpoint::Merged);
+        let opened =
+            SessionOpened { revision: Revision::LATEST, client: "c", client_version: "1", endpoint: "/mcp" };
+        let id = sessions.open(sessions.reserve(&one).unwrap(), session, opened);
+        assert!(sessions.reserve(&one).is_err());
+        sessions.close(&id, SessionEnd::Deleted);
+        drop((second, third));
+        assert!(sessions.taken.per_principal.is_empty());
+        assert_eq!(sessions.taken.all.load(Ordering::Relaxed), 0);
     }
 }

@@ -111,7 +111,7 @@ pub struct Refused<'a> {
     pub why: Rule,
     /// More about it, without anything secret; may be empty.
     pub detail: &'a str,
-    /// Id of the request in our log, if it has one yet.
+    /// The client's own id of the request, where it was read.
     pub request: Option<&'a dyn Display>,
     /// Address of the client.
     pub peer: Option<IpAddr>,
