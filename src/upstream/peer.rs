@@ -67,6 +67,8 @@ pub struct Peer {
     ending: tasks::Group,
     /// Nothing is opened any more.
     stopped: AtomicBool,
+    /// A session has taken over the catalog's connection before.
+    adopted: AtomicBool,
 }
 
 /// The place of one connection.
@@ -118,6 +120,7 @@ impl Peer {
             sessions: AtomicU8::new(UNKNOWN),
             ending,
             stopped: AtomicBool::new(false),
+            adopted: AtomicBool::new(false),
         }
     }
 
@@ -195,10 +198,12 @@ impl Peer {
         let (Key::Session(_), Purpose::Session(session)) = (key, purpose) else { return None };
         let shared = self.slots.get(&Key::Shared)?.current()?;
         // An upstream that answered the latest revision with an older one would answer the session's so, too.
-        if shared.handshake().revision > session.revision || !shared.adopt(session) {
+        if shared.handshake().revision > session.revision {
             return None;
         }
-        Some(shared)
+        // Where no process is saved, once is enough: lists would be read anew after each short session.
+        let again = matches!(self.road, Road::Http(_)) && self.adopted.swap(true, Ordering::Relaxed);
+        (!again && shared.adopt(session)).then_some(shared)
     }
 
     /// A child that was opened while the catalog had none: what the catalog knows may be old by now, and it reads
