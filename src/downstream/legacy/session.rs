@@ -261,6 +261,10 @@ mod tests {
             Box::pin(std::future::ready(Err(Fault::Internal)))
         }
 
+        fn announces(&self, _: UpstreamId) -> bool {
+            false
+        }
+
         fn set_log_level(&self, _: &Arc<Session>) {}
 
         fn release(&self, _: &Arc<Session>) {}
