@@ -14,6 +14,7 @@ use crate::call::{Audience, Endpoint, Fault, Observer, OutService, UpstreamId, U
 use crate::config::snapshot::{Snapshot as Config, Transport};
 use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::board::Board;
+use crate::relay::catalog::instructions;
 use crate::relay::catalog::member::Member;
 use crate::relay::catalog::read::{self, Reading};
 use crate::relay::catalog::snapshot::Snapshot;
@@ -283,6 +284,7 @@ impl Catalog {
     fn judge(&self, member: &Member, snapshot: &mut Snapshot) {
         let upstream = &member.upstream.name;
         let before = member.state().snapshot;
+        instructions::report(upstream, before.as_deref(), snapshot);
         for kind in ItemKind::ALL {
             let items = snapshot.items[kind.index()].clone();
             if items.iter().all(|item| item.findings.is_empty())
