@@ -129,7 +129,7 @@ const ONLY: &[Only] = &[
 ];
 
 /// Modules that must not build a tree of a message, aside from the files of [`TREES`].
-const TREELESS: &[&str] = &["jsonrpc/", "mcp/", "relay/", "downstream/", "upstream/"];
+const TREELESS: &[&str] = &["jsonrpc/", "mcp/", "gate/", "relay/", "downstream/", "upstream/"];
 
 /// Files that may build trees all the same, each with its reason.
 const TREES: &[&str] = &[];
