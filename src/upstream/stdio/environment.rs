@@ -28,7 +28,7 @@ impl ChildEnvironment {
             captured.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let mut environment = Self::default();
         for (name, value) in &captured {
-            if let Some(admission) = name.to_str().and_then(|name| admission(name)) {
+            if let Some(admission) = name.to_str().and_then(admission) {
                 environment.set(name, &admission.apply(value));
             }
         }
