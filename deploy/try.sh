@@ -23,7 +23,8 @@ need npx npm
 cargo build --release --quiet
 BIN="${CARGO_TARGET_DIR:-target}/release/portcullis"
 WORK=$(mktemp -d)
-trap 'kill "$GATEWAY" 2>/dev/null; wait "$GATEWAY" 2>/dev/null; rm -rf "$WORK"' EXIT
+GATEWAY=
+trap '[ -z "$GATEWAY" ] || kill "$GATEWAY" 2>/dev/null; wait "$GATEWAY" 2>/dev/null; rm -rf "$WORK"' EXIT
 cat > "$WORK/portcullis.json" <<JSON
 {
   "mcpServers": { "everything": { "command": "npx", "args": ["-y", "$SERVER"] } },
@@ -41,6 +42,7 @@ for _ in $(seq 600); do
   kill -0 "$GATEWAY" 2>/dev/null || { cat "$WORK/log" >&2; exit 1; }
   sleep 0.1
 done
+[ -n "$ADDRESS" ] || { echo "the gateway named no address within a minute:" >&2; cat "$WORK/log" >&2; exit 1; }
 URL="http://$ADDRESS/mcp"
 echo "clients connect to $URL"
 

@@ -9,8 +9,8 @@ use crate::base::seal::{Key, Ring};
 use crate::config::snapshot::Snapshot;
 use crate::telemetry::events::app::SealKeyMade;
 
-/// The file of a key that we made.
-const FILE: &str = "seal.key";
+/// The file in the state directory in which a key lies that we made.
+pub const FILE: &str = "seal.key";
 
 /// The ring of a configuration.
 ///

@@ -7,7 +7,6 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-#[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -203,13 +202,11 @@ async fn live(
 /// The signals that end the process.
 ///
 /// *Invariants.* None is lost between two waits: one listener hears them all.
-#[cfg(unix)]
 struct Signals {
     term: Signal,
     int: Signal,
 }
 
-#[cfg(unix)]
 impl Signals {
     fn listen() -> io::Result<Self> {
         Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
@@ -222,23 +219,5 @@ impl Signals {
             _ = self.term.recv() => "SIGTERM",
             _ = self.int.recv() => "SIGINT",
         }
-    }
-}
-
-/// The signals that end the process.
-#[cfg(not(unix))]
-struct Signals(tokio::signal::windows::CtrlC);
-
-#[cfg(not(unix))]
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        tokio::signal::windows::ctrl_c().map(Self)
-    }
-
-    /// Waits for one and names it. Safe to cancel.
-    async fn next(&mut self) -> &'static str {
-        // Without a listener there is no second one.
-        let _ = self.0.recv().await;
-        "Ctrl-C"
     }
 }

@@ -1,4 +1,4 @@
-//! Every hard limit in one list: name, unit, reason. What configuration may change starts from here; nothing may exceed it.
+//! Hard limits and defaults of limits in one list: name, unit, reason. What configuration may change starts from here.
 
 use std::time::Duration;
 
@@ -15,10 +15,6 @@ pub const MESSAGE_BYTES_MAX: usize = 1024 * MIB;
 pub const NESTING_DEPTH: usize = 128;
 /// Messages in a batch of 2025-03-26: a batch multiplies work behind one request.
 pub const BATCH_LENGTH: usize = 100;
-/// Members that one object in which we read may have: each is compared with the others for repeated names (RPC-23).
-pub const OBJECT_MEMBERS: usize = 1024;
-/// Bytes of a request id as written: every id is kept until its answer comes.
-pub const REQUEST_ID_BYTES: usize = KIB;
 
 // HTTP
 
@@ -34,8 +30,6 @@ pub const REDIRECTS: usize = 3;
 pub const ERROR_BODY_BYTES: usize = 64 * KIB;
 /// Bytes read after an answer has come before its stream is closed (F-012).
 pub const DRAIN_BYTES: usize = 256 * KIB;
-/// Bytes of an answer above which JSON is preferred to an event stream.
-pub const STREAMED_ANSWER_BYTES: usize = MIB;
 /// GET streams of one session: several are allowed, one per window is use, more is a leak.
 pub const STREAMS_PER_SESSION: usize = 16;
 /// Calls of one session without an answer, also those whose client has left: far beyond what an agent starts at once.
@@ -55,12 +49,12 @@ pub const CATALOG_BYTES: usize = 16 * MIB;
 pub const CATALOG_PAGES: usize = 100;
 /// Bytes of an upstream's instructions.
 pub const INSTRUCTIONS_BYTES: usize = 2 * KIB;
+/// Most bytes of an upstream's instructions that may be configured; what is beyond is not kept.
+pub const INSTRUCTIONS_BYTES_MAX: usize = 32 * KIB;
 /// Bytes of the instructions of all upstreams together.
 pub const MERGED_INSTRUCTIONS_BYTES: usize = 8 * KIB;
 /// How long a kept catalog may be served without a refresh.
 pub const CATALOG_STALE: Duration = Duration::from_hours(24);
-/// Progress tokens, cursors and other texts of a peer that are kept, in bytes each.
-pub const OPAQUE_TEXT_BYTES: usize = 4 * KIB;
 
 // Names and URIs
 

@@ -19,12 +19,6 @@ impl RandomId {
         Self(random_bytes())
     }
 
-    /// The id that has these bytes, as read from a seal or a store.
-    #[must_use]
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(bytes)
-    }
-
     /// The bytes, for sealing and storing.
     #[must_use]
     pub fn bytes(&self) -> &[u8; 16] {
@@ -93,10 +87,9 @@ mod tests {
     fn ids_differ_and_print_in_two_forms() {
         let ids: HashSet<_> = (0..1000).map(|_| RandomId::random().text()).collect();
         assert_eq!(ids.len(), 1000);
-        let id = RandomId::from_bytes([0xff; 16]);
+        let id = RandomId([0xff; 16]);
         assert_eq!(id.hex(), "f".repeat(32));
         assert_eq!(id.text(), "_____________________w");
-        assert_eq!(RandomId::from_bytes(*id.bytes()), id);
     }
 
     /// SEC-24

@@ -39,9 +39,6 @@ pub struct Rotate {
     pub config: Option<PathBuf>,
 }
 
-/// Where a key that the gateway made itself lies in the state directory.
-const KEPT: &str = "seal.key";
-
 /// Makes a key.
 ///
 /// # Errors
@@ -79,7 +76,9 @@ fn turn_over(config: &Snapshot) -> Result<(), Failure> {
     if let 1.. = config.seal_keys.len() {
         output::note("a new key, to be put before those that are in `portcullis.sealKeys` now:");
         output::print(&new)?;
-    } else if let Some(kept) = config.state_directory.as_ref().map(|folder| folder.join(KEPT)) {
+    } else if let Some(kept) =
+        config.state_directory.as_ref().map(|folder| folder.join(crate::app::keys::FILE))
+    {
         if !kept.is_file() {
             let why = format!("there is no key in {} yet; the next start makes one", kept.display());
             return Err(Failure::new(Exit::Usage, why));

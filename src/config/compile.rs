@@ -30,7 +30,6 @@ impl Snapshot {
     /// A configuration without upstreams.
     pub(super) fn of_gateway(gateway: Gateway, origin: Origin) -> Self {
         Self {
-            epoch: 0,
             source: origin.path,
             environment: origin.environment,
             listen: gateway.listen,
@@ -153,7 +152,6 @@ impl Names {
             tools: ToolFilter { include: entry.include_tools, exclude: entry.exclude_tools },
             instructions: own.instructions.unwrap_or(snapshot.catalog.instructions),
             required: own.required,
-            trust_annotations: own.trust_annotations,
         }
     }
 }
@@ -175,7 +173,7 @@ fn transport(named: &Named, decoder: &Decoder<'_>) -> Result<Transport, Wrong> {
         (None, true, Some(_)) => Kind::Remote(entry.remote_kind.unwrap_or(RemoteKind::Auto)),
         (None, false, Some(_)) => {
             let wrong = Wrong::new("there is a `command` and a `url`, and no `type`");
-            return Err(wrong.mend("remove one of them, or set `type` to stdio, http or sse"));
+            return Err(wrong.mend("remove one of them, or set `type` to stdio or http"));
         }
         (None, true, None) => {
             let wrong = Wrong::new("neither `command` nor `url` says how to reach this server");

@@ -3,6 +3,7 @@
 //! Only the user's own folder is looked at, never the working directory: what lies there may come with a
 //! repository that somebody else wrote.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
@@ -55,10 +56,7 @@ fn folder(environment: &Environment) -> Option<PathBuf> {
 /// # Errors
 /// When that is so, with the way to mend it.
 pub(super) fn check_permissions(path: &Path) -> Result<(), Problem> {
-    #[cfg(unix)]
     {
-        use std::os::unix::fs::MetadataExt;
-
         const GROUP_WRITE: u32 = 0o020;
         const OTHERS_WRITE: u32 = 0o002;
         let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
@@ -74,8 +72,6 @@ pub(super) fn check_permissions(path: &Path) -> Result<(), Problem> {
             return Err(Problem::of_file(shown, message).mend(mend));
         }
     }
-    #[cfg(not(unix))]
-    let _ = path;
     Ok(())
 }
 
@@ -115,7 +111,6 @@ mod tests {
     }
 
     ///
-    #[cfg(unix)]
     #[test]
     fn a_file_that_others_can_write_is_refused() {
         use std::os::unix::fs::PermissionsExt;
@@ -124,8 +119,7 @@ mod tests {
         let path = folder.path().join("a.json");
         std::fs::write(&path, "{}").unwrap();
         let owner = std::fs::metadata(&path).unwrap();
-        let private =
-            std::os::unix::fs::MetadataExt::uid(&owner) == std::os::unix::fs::MetadataExt::gid(&owner);
+        let private = owner.uid() == owner.gid();
         for (mode, accepted) in [(0o600, true), (0o644, true), (0o664, private), (0o646, false)] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let checked = check_permissions(&path);

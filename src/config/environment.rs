@@ -53,15 +53,7 @@ impl Environment {
 
     /// The value of a variable.
     pub fn value(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
-        let name = name.as_ref();
-        if cfg!(windows) {
-            return self
-                .variables
-                .iter()
-                .find(|(known, _)| known.eq_ignore_ascii_case(name))
-                .map(|(_, value)| value.as_os_str());
-        }
-        self.variables.get(name).map(OsString::as_os_str)
+        self.variables.get(name.as_ref()).map(OsString::as_os_str)
     }
 
     /// The value of a variable, if it is text.

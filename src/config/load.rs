@@ -152,7 +152,6 @@ impl Snapshot {
             tools: ToolFilter::default(),
             instructions: Instructions::default(),
             required: false,
-            trust_annotations: false,
         }));
         snapshot
     }

@@ -33,8 +33,6 @@ use super::secrets::{MASK, SealKey, Secret, Text, masked_arguments};
 /// A whole configuration, checked and ready to use.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Counts the snapshots of a process; stages key what they compile by it.
-    pub epoch: u64,
     /// The file it came from, absolute; none for `serve -- CMD` and `serve URL`.
     pub source: Option<PathBuf>,
     /// The environment at the start, with the `.env` beside the file.
@@ -108,8 +106,6 @@ pub struct Upstream {
     pub instructions: Instructions,
     /// Whether the gateway is unready without it.
     pub required: bool,
-    /// Whether the annotations of its tools may widen what is allowed.
-    pub trust_annotations: bool,
 }
 
 /// Who shares a connection to an upstream.
@@ -168,9 +164,9 @@ pub struct Remote {
 pub enum RemoteKind {
     /// Streamable HTTP.
     Http,
-    /// The older transport with a separate event stream.
+    /// The older transport with a separate event stream, which is not supported yet.
     Sse,
-    /// Streamable HTTP, and the older one if that is refused.
+    /// Nothing is said about it: Streamable HTTP, with a hint at the older one if that is refused.
     Auto,
 }
 

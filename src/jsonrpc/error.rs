@@ -19,12 +19,8 @@ pub const INVALID_PARAMS: i64 = -32602;
 pub const INTERNAL_ERROR: i64 = -32603;
 /// A resource that nobody has (MCP; `data.uri`).
 pub const RESOURCE_NOT_FOUND: i64 = -32002;
-/// Too many calls at once or in a time (RPC-13).
-pub const RATE_LIMITED: i64 = -31001;
 /// A bounded thing is full: sessions, children (RPC-13, R-11).
 pub const QUOTA_EXCEEDED: i64 = -31002;
-/// Forbidden by policy (RPC-13).
-pub const POLICY_DENIED: i64 = -31003;
 
 /// An error that is about to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

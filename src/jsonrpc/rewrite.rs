@@ -359,16 +359,19 @@ impl Rewriter {
             (end, end < text.len())
         };
         self.held.extend_from_slice(&text[at..end]);
-        if self.held.len() > CAPTURE {
+        let long = self.held.len() > CAPTURE;
+        if long && self.target.is_none_or(|node| node.action != Action::Uri) {
             return Err(RewriteError::Malformed);
         }
         if done {
             self.state = State::After;
+        } else if long {
+            self.state = State::SkipString;
         }
         Ok(end)
     }
 
-    /// What goes out instead of the captured value.
+    /// What goes out instead of the captured value; of a URI that is too long, what is there of it.
     fn replacement(&mut self) -> Bytes {
         let held = std::mem::take(&mut self.held);
         match self.target.map(|node| node.action) {
@@ -377,7 +380,7 @@ impl Rewriter {
             Some(Action::Code) => {
                 self.findings.code = std::str::from_utf8(&held).ok().and_then(|n| n.parse().ok())
             }
-            Some(Action::Uri) => {
+            Some(Action::Uri) if held.len() <= CAPTURE => {
                 let mapped =
                     self.plan.uris.as_ref().and_then(|map| text::unquote(&held).and_then(|uri| map(&uri)));
                 if let Some(mapped) = mapped {

@@ -43,39 +43,29 @@ pub enum UriFault {
     Control,
 }
 
-/// Two namespaces have the same slug, so their resources could not be told apart.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("namespaces {first:?} and {second:?} would share their resource URIs")]
-pub struct SlugClash {
-    /// The namespace that comes first.
-    pub first: String,
-    /// The one that clashes with it.
-    pub second: String,
-}
-
 /// A namespace as it stands in URIs: schemes know no `_`, so each becomes `-`.
 ///
-/// Takes a namespace that passed `check_namespace`; [`check_slugs`] makes sure that the way back is clear.
+/// Takes a namespace that passed `check_namespace`; configuration makes sure that no two have one slug.
 #[must_use]
 pub fn scheme_slug(namespace: &str) -> Cow<'_, str> {
     if namespace.contains('_') { Cow::Owned(namespace.replace('_', "-")) } else { Cow::Borrowed(namespace) }
 }
 
-/// Checks that no two of the namespaces have one slug, such as `a_b` and `a-b`.
+/// Whether a URI or a template can be shown and asked for at all (RES-08).
 ///
 /// # Errors
 ///
-/// The first clash, in the order given.
-pub fn check_slugs<'a>(namespaces: impl IntoIterator<Item = &'a str>) -> Result<(), SlugClash> {
-    let mut seen: Vec<(Cow<'a, str>, &'a str)> = Vec::new();
-    for namespace in namespaces {
-        let slug = scheme_slug(namespace);
-        if let Some((_, first)) = seen.iter().find(|(other, _)| *other == slug) {
-            return Err(SlugClash { first: (*first).to_owned(), second: namespace.to_owned() });
-        }
-        seen.push((slug, namespace));
+/// [`UriFault`]: why not.
+pub fn check(uri: &str) -> Result<(), UriFault> {
+    if uri.is_empty() {
+        Err(UriFault::Empty)
+    } else if uri.len() > caps::URI_BYTES {
+        Err(UriFault::TooLong)
+    } else if has_control(uri) {
+        Err(UriFault::Control)
+    } else {
+        Ok(())
     }
-    Ok(())
 }
 
 /// The URI under which clients see an upstream's `original`; `slug` comes from [`scheme_slug`].
@@ -100,9 +90,7 @@ pub fn expose_template<'a>(slug: &str, template: &'a str) -> Result<Cow<'a, str>
 /// us; whether an upstream has that slug is for the caller to find out.
 #[must_use]
 pub fn split(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
-    if exposed.len() > caps::URI_BYTES || has_control(exposed) {
-        return None;
-    }
+    check(exposed).ok()?;
     if let Some((scheme, rest)) = ui(exposed) {
         let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
         let (slug, _) = authority.split_once('.').filter(|(slug, _)| is_slug(slug))?;
@@ -127,15 +115,7 @@ enum Kind {
 }
 
 fn map<'a>(slug: &str, original: &'a str, kind: Kind) -> Result<Cow<'a, str>, UriFault> {
-    if original.is_empty() {
-        return Err(UriFault::Empty);
-    }
-    if original.len() > caps::URI_BYTES {
-        return Err(UriFault::TooLong);
-    }
-    if has_control(original) {
-        return Err(UriFault::Control);
-    }
+    check(original)?;
     let scheme = original.split_once(':').map(|(scheme, _)| scheme).filter(|scheme| is_scheme(scheme));
     let exposed = if scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https")) {
         return Ok(Cow::Borrowed(original));

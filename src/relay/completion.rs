@@ -1,15 +1,67 @@
-//! Completions: at most a hundred values, whatever an upstream sends (COMP-03).
+//! Completions: at most a hundred values, at once or not at all, whatever an upstream sends (COMP-03, COMP-04).
 
-use crate::call::{Answer, Body};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+
+use crate::base::clock;
+use crate::call::{Answer, Body, Fault, Item, Reply, gather};
 use crate::jsonrpc::view::{elements_at, object_at};
 use crate::jsonrpc::{Edits, Message};
 
 /// Values that a completion may have.
 const VALUES: usize = 100;
 
-/// The answer with no more values than are allowed, and the mark that there are more.
+/// How long a completion may take in all; suggestions are disposable (COMP-04).
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// A completion without suggestions (COMP-05).
+const NONE: &[u8] = br#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
+
+/// The answer without suggestions.
 #[must_use]
-pub fn cut(mut answer: Answer) -> Answer {
+pub fn none() -> Answer {
+    Answer::result(NONE)
+}
+
+/// The whole answer to a completion that was `sent`, with no more values than are allowed, and the mark that there are
+/// more. An upstream that takes too long has no suggestions.
+///
+/// # Errors
+/// What the upstream's way reports.
+pub async fn answer(sent: impl Future<Output = Result<Reply, Fault>>) -> Result<Answer, Fault> {
+    let whole = async { gathered(last(sent.await?).await?).await };
+    match clock::within(LIMIT, whole).await {
+        Ok(answer) => Ok(cut(answer?)),
+        Err(clock::Elapsed) => Ok(none()),
+    }
+}
+
+/// The answer; notices that precede it are worth no more than the suggestions.
+async fn last(reply: Reply) -> Result<Answer, Fault> {
+    let mut items = match reply {
+        Reply::Done(answer) => return Ok(answer),
+        Reply::Items(items) => items,
+    };
+    while let Some(item) = items.next().await {
+        match item {
+            Item::Notice(_) => {}
+            Item::Done(answer) => return Ok(answer),
+            Item::Failed(fault) => return Err(fault),
+        }
+    }
+    Err(Fault::Internal)
+}
+
+async fn gathered(mut answer: Answer) -> Result<Answer, Fault> {
+    if let Body::Stream(chunks) = answer.body {
+        let message = Message::parse(gather(chunks).await?).map_err(|_| Fault::Internal)?;
+        answer.body = Body::Message(message);
+    }
+    Ok(answer)
+}
+
+fn cut(mut answer: Answer) -> Answer {
     if let Body::Message(message) = &answer.body
         && let Some(shorter) = shortened(message)
     {
@@ -43,6 +95,7 @@ fn shortened(message: &Message) -> Option<Message> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use futures_util::stream;
 
     use super::*;
 
@@ -53,6 +106,28 @@ mod tests {
             r#"{{"jsonrpc":"2.0","id":1,"result":{{"completion":{completion}}}}}"#
         )))
         .unwrap()
+    }
+
+    /// COMP-03: also where the answer is so large that it comes in parts.
+    #[tokio::test]
+    async fn a_streamed_answer_is_cut_as_well() {
+        let text = message(150, "").text().clone();
+        let chunks = [Ok(text.slice(..100)), Ok(text.slice(100..))];
+        let streamed = Answer::of(Body::Stream(Box::pin(stream::iter(chunks))));
+        let items = [Item::Notice(Bytes::from_static(b"{}")), Item::Done(streamed)];
+        let reply = Reply::Items(Box::pin(stream::iter(items)));
+        let cut = answer(std::future::ready(Ok(reply))).await.unwrap();
+        let Body::Message(cut) = cut.body else { panic!("not gathered") };
+        assert!(shortened(&cut).is_none());
+    }
+
+    /// COMP-04: the limit holds for the whole reply, whatever comes first.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_takes_too_long_has_no_suggestions() {
+        let first = stream::iter([Item::Notice(Bytes::from_static(b"{}"))]);
+        let reply = Reply::Items(Box::pin(first.chain(stream::pending())));
+        let late = answer(std::future::ready(Ok(reply))).await.unwrap();
+        assert!(matches!(late.body, Body::Result(text) if text == NONE));
     }
 
     /// COMP-03

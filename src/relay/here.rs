@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::call::{Answer, Call, Endpoint, Fault, LogLevel, Reply};
-use crate::config::snapshot::{Instructions, Upstream};
+use crate::config::snapshot::Upstream;
 use crate::jsonrpc::text;
 use crate::mcp::capabilities::ServerCapabilities;
-use crate::relay::catalog::member::Member;
+use crate::relay::catalog::instructions::{capped, shown};
 use crate::relay::route::Relay;
 
 /// How long a session that opens right after the start waits for the upstreams' first answers, whose
@@ -46,7 +46,7 @@ fn initialize(relay: &Relay, call: &Call) -> String {
     let session = &call.session;
     let view = relay.catalog.board(session.endpoint).current();
     // Capabilities freeze here, while upstreams come and go: what some upstream may have is declared.
-    let shown = ServerCapabilities {
+    let declared = ServerCapabilities {
         tools: true,
         prompts: true,
         resources: true,
@@ -57,7 +57,7 @@ fn initialize(relay: &Relay, call: &Call) -> String {
     let mut out = format!(
         r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{{"name":"portcullis","title":"Portcullis","version":"{}"}}"#,
         session.revision,
-        shown.to_json(session.revision),
+        declared.to_json(session.revision),
         env!("CARGO_PKG_VERSION"),
     );
     if let Some(instructions) = instructions(relay, session.endpoint) {
@@ -70,59 +70,23 @@ fn initialize(relay: &Relay, call: &Call) -> String {
 
 /// The instructions of all upstreams of an endpoint, a headed block each (LIFE-19).
 fn instructions(relay: &Relay, endpoint: Endpoint) -> Option<String> {
-    let members = relay.catalog.members();
+    let (members, limits) = (relay.catalog.members(), &relay.config.catalog);
     if let Endpoint::Upstream(id) = endpoint {
-        return own(relay, &members[id.index()]);
+        return shown(&members[id.index()], limits);
     }
     if let [only] = members
         && only.upstream.namespace.is_none()
     {
-        return own(relay, only);
+        return shown(only, limits);
     }
     let blocks: Vec<_> =
-        members.iter().filter_map(|member| Some(block(&member.upstream, &own(relay, member)?))).collect();
-    let limit = relay.config.catalog.max_merged_instructions;
-    (!blocks.is_empty()).then(|| capped(&blocks.join("\n\n"), limit))
+        members.iter().filter_map(|member| Some(block(&member.upstream, &shown(member, limits)?))).collect();
+    (!blocks.is_empty()).then(|| capped(&blocks.join("\n\n"), limits.max_merged_instructions))
 }
 
 fn block(upstream: &Upstream, text: &str) -> String {
     match &upstream.namespace {
         Some(namespace) => format!("# {} (names begin with `{namespace}__`)\n\n{text}", upstream.title),
         None => format!("# {}\n\n{text}", upstream.title),
-    }
-}
-
-fn own(relay: &Relay, member: &Member) -> Option<String> {
-    let limits = &relay.config.catalog;
-    if limits.instructions == Instructions::Drop || member.upstream.instructions == Instructions::Drop {
-        return None;
-    }
-    let snapshot = member.state().snapshot?;
-    let text = snapshot.handshake.instructions.as_deref().filter(|text| !text.is_empty())?;
-    Some(capped(text, limits.max_instructions))
-}
-
-/// At most `limit` bytes of `text`, cut between characters.
-fn capped(text: &str, limit: usize) -> String {
-    if text.len() <= limit {
-        return text.to_owned();
-    }
-    let mut end = limit.saturating_sub(4);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{} …", &text[..end])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// LIFE-19, R-21
-    #[test]
-    fn instructions_are_cut_between_characters() {
-        assert_eq!(capped("short", 10), "short");
-        let cut = capped(&"é".repeat(100), 21);
-        assert!(cut.len() <= 21 && cut.ends_with(" …"), "{cut}");
     }
 }

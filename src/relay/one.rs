@@ -2,28 +2,24 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use tower::ServiceExt;
 
-use crate::base::clock;
-use crate::call::{Answer, Body, Call, Endpoint, Fault, Item, OutCall, Params, Purpose, Reply, UpstreamId};
+use crate::base::caps;
+use crate::call::{
+    Answer, Body, Call, Endpoint, Fault, Handshake, Item, OutCall, Params, Purpose, Reply, UpstreamId,
+};
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::view::object_at;
 use crate::jsonrpc::{Edits, Kind, Object, text};
 use crate::mcp::methods::{ItemKind, Slot};
 use crate::mcp::revision::Revision;
+use crate::mcp::uris;
 use crate::relay::catalog::item::remove;
 use crate::relay::catalog::view::View;
 use crate::relay::completion;
 use crate::relay::route::Relay;
-
-/// How long a completion may take; suggestions are disposable (COMP-04).
-const COMPLETION: Duration = Duration::from_secs(2);
-
-/// A completion without suggestions (COMP-05).
-const NO_VALUES: &[u8] = br#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
 
 /// Where a call goes, and what it says there.
 struct Way {
@@ -51,25 +47,22 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
     };
     let upstream = way.upstream;
     call.course.goes_to(upstream);
-    let completes = slot == Slot::Reference;
-    if completes && !offers_completions(relay, upstream) {
-        return Ok(Reply::Done(Answer::result(NO_VALUES)));
-    }
     let shown = matches!(call.session.endpoint, Endpoint::Merged);
     let uris = shown.then(|| relay.uris[upstream.index()].clone()).flatten();
-    let sent = relay.out.clone().oneshot(out_call(call, way));
-    let reply = if completes {
-        match clock::within(COMPLETION, sent).await {
-            Ok(reply) => reply?,
-            Err(clock::Elapsed) => return Ok(Reply::Done(Answer::result(NO_VALUES))),
+    if slot == Slot::Reference {
+        let handshake =
+            relay.catalog.members()[upstream.index()].state().snapshot.map(|known| known.handshake.clone());
+        if handshake.as_deref().is_some_and(|known| !offers_completions(known)) {
+            return Ok(Reply::Done(completion::none()));
         }
-    } else {
-        sent.await?
-    };
+        let without = handshake.and_then(|known| unknown_to(known.revision));
+        let sent = relay.out.clone().oneshot(out_call(call, way, without));
+        let answer = completion::answer(sent).await?;
+        return Ok(Reply::Done(back(relay, (upstream, slot), answer, uris)));
+    }
+    // TASK-06: tasks were not negotiated with anyone, so nobody is asked for one.
+    let reply = relay.out.clone().oneshot(out_call(call, way, Some("task"))).await?;
     Ok(match reply {
-        Reply::Done(answer) if completes => {
-            Reply::Done(completion::cut(back(relay, (upstream, slot), answer, uris)))
-        }
         Reply::Done(answer) => Reply::Done(back(relay, (upstream, slot), answer, uris)),
         Reply::Items(items) => {
             let catalog = relay.catalog.clone();
@@ -86,12 +79,13 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
 }
 
 /// COMP-01, COMP-05: an upstream that declared none is not asked; before they were declared, all are.
-fn offers_completions(relay: &Relay, upstream: UpstreamId) -> bool {
-    let snapshot = relay.catalog.members()[upstream.index()].state().snapshot;
-    snapshot.is_none_or(|snapshot| {
-        let handshake = &snapshot.handshake;
-        handshake.capabilities.completions || handshake.revision < Revision::V2025_03_26
-    })
+fn offers_completions(handshake: &Handshake) -> bool {
+    handshake.capabilities.completions || handshake.revision < Revision::V2025_03_26
+}
+
+/// COMP-02: what a completion has that upstreams of this revision have never heard of.
+fn unknown_to(revision: Revision) -> Option<&'static str> {
+    (revision < Revision::V2025_06_18).then_some("context")
 }
 
 fn back(
@@ -128,13 +122,21 @@ fn note_unknown(
     }
 }
 
-fn out_call(call: Call, way: Way) -> OutCall {
+/// The call as it goes out, less the parameter `without` and a progress token that is none (PROG-01).
+fn out_call(call: Call, way: Way, without: Option<&str>) -> OutCall {
     let mut edits = Edits::new();
+    let text = call.message.text();
     if let Some((span, with)) = way.edit {
         edits.replace(span, with);
     }
-    // TASK-06: tasks were not negotiated with anyone, so nobody is asked for one.
-    remove(&mut edits, call.message.text(), &call.params, "task");
+    if let Some(name) = without {
+        remove(&mut edits, text, &call.params, name);
+    }
+    if call.progress.is_none()
+        && let Ok(Some(meta)) = object_at(text, call.params.find(text, "_meta"))
+    {
+        remove(&mut edits, text, &meta, "progressToken");
+    }
     OutCall {
         upstream: way.upstream,
         purpose: Purpose::Session(call.session),
@@ -174,8 +176,11 @@ fn by_uri(view: &View, text: &[u8], object: &Object) -> Result<Way, Fault> {
     let missing = || Fault::InvalidParams("`uri` is missing or not a string".into());
     let span = object.find(text, "uri").ok_or_else(missing)?;
     let uri = text::unquote(&text[span.clone()]).ok_or_else(missing)?;
+    // RES-08: what no upstream could have listed concerns none, and is not repeated at any length.
+    let valid = uris::check(&uri).is_ok();
+    let found = valid.then(|| view.locate(&uri)).flatten();
     let (upstream, original) =
-        view.locate(&uri).ok_or_else(|| Fault::ResourceNotFound { uri: uri.to_string() })?;
+        found.ok_or_else(|| Fault::ResourceNotFound { uri: uri.chars().take(caps::URI_BYTES).collect() })?;
     let edit = (original != uri).then(|| (span, text::quote(&original)));
     Ok(Way { upstream, edit, tool: None })
 }
@@ -202,5 +207,41 @@ fn by_reference(view: &View, call: &Call) -> Result<Way, Fault> {
         }
         Some("ref/resource") => by_uri(view, text, &reference),
         _ => Err(wrong("`ref.type` is neither `ref/prompt` nor `ref/resource`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::catalog::view::{Source, merge};
+
+    fn text(uri: &str) -> (Vec<u8>, Object) {
+        let text = format!(r#"{{"uri":{}}}"#, text::quote(uri)).into_bytes();
+        let object = Object::scan(&text, 0).unwrap();
+        (text, object)
+    }
+
+    /// RES-08: not even the upstream without a namespace, which gets all others, is sent such a URI.
+    #[test]
+    fn uris_that_nobody_can_have_go_nowhere() {
+        let bare = Source { id: UpstreamId(0), namespace: None, snapshot: None, barred: Arc::default() };
+        let view = merge(&[bare], 64, 1);
+        let found = |uri: &str| {
+            let (text, object) = text(uri);
+            by_uri(&view, &text, &object)
+        };
+        assert!(found("x://1").is_ok());
+        assert!(found("x://1\n2").is_err());
+        let long = format!("x://{}", "1".repeat(1 << 20));
+        let Err(Fault::ResourceNotFound { uri }) = found(&long) else { panic!("it went somewhere") };
+        assert_eq!(uri.len(), caps::URI_BYTES);
+    }
+
+    /// COMP-02
+    #[test]
+    fn context_is_kept_from_who_does_not_know_it() {
+        assert_eq!(unknown_to(Revision::V2024_11_05), Some("context"));
+        assert_eq!(unknown_to(Revision::V2025_03_26), Some("context"));
+        assert_eq!(unknown_to(Revision::V2025_06_18), None);
     }
 }

@@ -8,13 +8,14 @@
 //! form here (F-103).
 
 pub mod events;
-pub mod inventory;
 pub mod logs;
 pub mod meters;
 pub mod metrics;
 pub mod words;
 
 mod handle;
+#[cfg(test)]
+mod inventory;
 mod process;
 mod registry;
 

@@ -101,7 +101,7 @@ fn refusal(whole: &Bytes, error: Option<&Object>, asked: Revision) -> HandshakeE
 /// Cuts text at the cap for instructions, between characters.
 fn cut(mut text: String) -> String {
     // The relay cuts by what is configured; this only bounds what is kept for ever.
-    let mut at = text.len().min(caps::MERGED_INSTRUCTIONS_BYTES);
+    let mut at = text.len().min(caps::INSTRUCTIONS_BYTES_MAX);
     while !text.is_char_boundary(at) {
         at -= 1;
     }

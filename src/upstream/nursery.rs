@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::environment::Environment;
 use crate::config::snapshot::{Children, Stdio, Upstream};
-use crate::upstream::stdio::environment::{ChildEnvironment, Platform};
+use crate::upstream::stdio::environment::ChildEnvironment;
 use crate::upstream::stdio::fact::Sink;
 use crate::upstream::stdio::guardian::Reexec;
 use crate::upstream::stdio::slots::Caps;
@@ -57,7 +57,6 @@ impl Nursery {
 #[must_use]
 pub fn command(upstream: &Upstream, entry: &Stdio, captured: &Environment, max_message: usize) -> Command {
     let environment = ChildEnvironment::compile(
-        Platform::HERE,
         captured.iter(),
         entry.pass_env.iter().map(String::as_str),
         entry.env.iter().map(|(name, value)| (OsStr::new(name), OsStr::new(value.reveal()))),

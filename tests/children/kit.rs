@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use portcullis::base::clock;
 use portcullis::upstream::stdio::child::Child;
-use portcullis::upstream::stdio::environment::{ChildEnvironment, Platform};
+use portcullis::upstream::stdio::environment::ChildEnvironment;
 use portcullis::upstream::stdio::fact::{Fact, Sink};
 use portcullis::upstream::stdio::guardian::Reexec;
 use portcullis::upstream::stdio::pipe::Frame;
@@ -72,7 +72,7 @@ pub fn command(program: &str, arguments: &[&str]) -> Command {
     let captured = [(OsStr::new("PATH"), path.as_os_str())];
     Command {
         arguments: arguments.iter().map(OsString::from).collect(),
-        environment: ChildEnvironment::compile(Platform::HERE, captured, [], []),
+        environment: ChildEnvironment::compile(captured, [], []),
         ..Command::new("alpha".into(), program)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portcullis::base::tasks;
-use portcullis::upstream::stdio::environment::{ChildEnvironment, Platform};
+use portcullis::upstream::stdio::environment::ChildEnvironment;
 use portcullis::upstream::stdio::exit::Ending;
 use portcullis::upstream::stdio::slots::Caps;
 use portcullis::upstream::stdio::spawn::{Command, SpawnError, Spawner};
@@ -33,7 +33,6 @@ async fn f_030_a_child_has_its_own_environment_only() {
     let captured = [("PATH", "/usr/bin:/bin"), ("HOME", "/root"), ("GW_TOKEN", "t1"), ("FOO", "x")];
     let entry = [(OsStr::new("API_KEY"), OsStr::new("abc"))];
     let environment = ChildEnvironment::compile(
-        Platform::HERE,
         captured.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value))),
         ["FOO"],
         entry,
@@ -86,7 +85,7 @@ async fn stdio_06_arguments_are_no_shell_text() {
     let path = format!("{}:/usr/bin:/bin", tools.display());
     let entry = [(OsStr::new("PATH"), OsStr::new(&path))];
     let srv = Command {
-        environment: ChildEnvironment::compile(Platform::HERE, [], [], entry),
+        environment: ChildEnvironment::compile([], [], entry),
         folder: Some(folder.path().to_owned()),
         ..command("srv", &["$(id); `id` & x", "a b"])
     };

@@ -142,7 +142,7 @@ impl Catalog {
             max_size: table.read("maxSize", |field| field.size(KIB..=1024 * MIB)).unwrap_or(default.max_size),
             max_pages: table.read("maxPages", |field| field.count(1..=100_000)).unwrap_or(default.max_pages),
             max_instructions: table
-                .read("maxInstructions", |field| field.size(0..=MIB))
+                .read("maxInstructions", |field| field.size(0..=caps::INSTRUCTIONS_BYTES_MAX))
                 .unwrap_or(default.max_instructions),
             max_merged_instructions: table
                 .read("maxMergedInstructions", |field| field.size(0..=MIB))

@@ -169,8 +169,35 @@ impl Entry {
         };
         entry.read_remote(table);
         entry.read_common(table, timeouts);
-        warn_of_keys(table);
+        entry.warn_of_keys(table);
         entry
+    }
+
+    /// Says which keys are not honoured, and which are probably misspelt.
+    fn warn_of_keys(&self, table: &mut Table<'_, '_>) {
+        let leads_nowhere = self.command.is_empty() && self.url.is_none();
+        for (key, place) in table.keys() {
+            if NOT_HONOURED.contains(&key) {
+                let message = format!("`{key}` is not supported and is ignored");
+                let mend = "send a fixed credential with `headers`, or drop the field";
+                table.decoder.warn(&place, message, mend);
+            } else if key != "portcullis" && nearest(key, ["portcullis"]).is_some() {
+                // Nobody else has a key like this, and what it says must not be lost.
+                let wrong = Wrong::new(format!("unknown key `{key}`"));
+                let wrong = wrong.mend("did you mean `portcullis`?");
+                table.decoder.note(&place, wrong);
+            } else if !table.was_asked(key)
+                && let Some(meant) = nearest(key, COMMON)
+            {
+                let message = format!("`{key}` means nothing here");
+                let mend = format!("did you mean `{meant}`?");
+                if leads_nowhere && matches!(meant, "command" | "url") {
+                    table.decoder.note(&place, Wrong::new(message).mend(mend));
+                } else {
+                    table.decoder.warn(&place, message, &mend);
+                }
+            }
+        }
     }
 
     fn read_remote(&mut self, table: &mut Table<'_, '_>) {
@@ -218,28 +245,6 @@ impl Entry {
         base.handshake = self.startup_timeout.unwrap_or(base.handshake);
         let own = table.read("portcullis", |field| field.table(|table| Own::decode(table, &base)));
         self.portcullis = own.unwrap_or_else(|| Own { timeouts: Some(base), ..Own::default() });
-    }
-}
-
-/// Says which keys are not honoured, and which are probably misspelt.
-fn warn_of_keys(table: &mut Table<'_, '_>) {
-    for (key, place) in table.keys() {
-        if NOT_HONOURED.contains(&key) {
-            let message = format!("`{key}` is not supported and is ignored");
-            let mend = "send a fixed credential with `headers`, or drop the field";
-            table.decoder.warn(&place, message, mend);
-        } else if key != "portcullis" && nearest(key, ["portcullis"]).is_some() {
-            // Nobody else has a key like this, and what it says must not be lost.
-            let wrong = Wrong::new(format!("unknown key `{key}`"));
-            let wrong = wrong.mend("did you mean `portcullis`?");
-            table.decoder.note(&place, wrong);
-        } else if !table.was_asked(key)
-            && let Some(meant) = nearest(key, COMMON)
-        {
-            let message = format!("`{key}` means nothing here");
-            let mend = format!("did you mean `{meant}`?");
-            table.decoder.warn(&place, message, &mend);
-        }
     }
 }
 

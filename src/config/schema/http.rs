@@ -74,7 +74,9 @@ impl Http {
             keep_alive: table
                 .read("keepAlive", |field| field.period(Duration::ZERO..=DAY))
                 .unwrap_or(default.keep_alive),
-            max_depth: table.read("maxDepth", |field| field.count(8..=1_000)).unwrap_or(default.max_depth),
+            max_depth: table
+                .read("maxDepth", |field| field.count(8..=caps::NESTING_DEPTH))
+                .unwrap_or(default.max_depth),
             max_batch: table.read("maxBatch", |field| field.count(1..=10_000)).unwrap_or(default.max_batch),
         }
     }

@@ -36,9 +36,6 @@ pub struct Own {
     pub required: bool,
     /// What becomes of its instructions, where that differs from `catalog.instructions`.
     pub instructions: Option<Instructions>,
-    /// Believes its tools that say they change nothing.
-    #[schemars(with = "Option<bool>")]
-    pub trust_annotations: bool,
     /// Certificates that are trusted besides those of the system, in PEM, for a server on the network.
     #[schemars(with = "Option<String>")]
     pub ca_file: Option<PathBuf>,
@@ -71,7 +68,6 @@ impl Own {
             tool_timeouts: tool_timeouts.unwrap_or_default().into_iter().collect(),
             required: table.read("required", |field| field.flag()).unwrap_or_default(),
             instructions: table.read("instructions", |field| field.choice(&Instructions::WORDS)),
-            trust_annotations: table.read("trustAnnotations", |field| field.flag()).unwrap_or_default(),
             ca_file: table.read("caFile", |field| field.path()),
             pass_env: table.read("passEnv", |field| field.list(variable_name)).unwrap_or_default(),
         }

@@ -158,12 +158,12 @@ fn own_settings_are_read() {
     let upstream = upstream(
         r#"{"command": "p", "timeout": 60000, "excludeTools": ["x"], "portcullis": {
             "namespace": "word", "isolation": "shared", "required": true, "instructions": "drop",
-            "trustAnnotations": true, "passEnv": ["A"], "timeouts": {"call": "2h"},
+            "passEnv": ["A"], "timeouts": {"call": "2h"},
             "toolTimeouts": {"slow": {"callIdle": "10m"}}}}"#,
     );
     assert_eq!(upstream.namespace.as_deref(), Some("word"));
     assert_eq!(upstream.isolation, Some(Isolation::Shared));
-    assert!(upstream.required && upstream.trust_annotations);
+    assert!(upstream.required);
     assert_eq!(upstream.call_total("any"), Duration::from_secs(7200));
     assert_eq!(upstream.call_idle("any"), Duration::from_secs(60));
     assert_eq!(upstream.call_idle("slow"), Duration::from_secs(600));

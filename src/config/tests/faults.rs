@@ -48,6 +48,7 @@ fn a_file_that_lists_no_servers_is_noticed() {
         (r#"{"mcpServer": {}}"#, "did you mean `mcpServers`?"),
         (r#"{"mcpServers": {}, "portculis": {}}"#, "did you mean `portcullis`?"),
         (r#"{"mcpServers": {"a": {"command": "p", "Portcullis": {}}}}"#, "did you mean `portcullis`?"),
+        (r#"{"mcpServers": {"a": {"comand": "p"}}}"#, "did you mean `command`?"),
         (r#"{"mcpServers": 7}"#, "this is a number"),
         (r#"{"mcpServers": {"a": "p"}}"#, "this is a text"),
     ] {
@@ -62,7 +63,16 @@ fn a_file_that_lists_no_servers_is_noticed() {
 
 #[test]
 fn headers_that_are_not_ours_to_set_are_refused() {
-    for header in ["Mcp-Session-Id", "host", "Content-Length", "a b", "", "x:y"] {
+    for header in [
+        "Mcp-Session-Id",
+        "host",
+        "Content-Length",
+        "Content-Language",
+        "Proxy-Authorization",
+        "a b",
+        "",
+        "x:y",
+    ] {
         let entry = format!(r#"{{"url": "http://h/", "headers": {{"{header}": "hunter2"}}}}"#);
         let problems = read_entry(&entry, &[]).unwrap_err();
         assert!(!problems.to_string().contains("hunter2"), "F-093: {problems}");

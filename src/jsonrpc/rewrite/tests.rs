@@ -60,6 +60,27 @@ fn hidden_and_repeated_names_are_seen() {
     assert_eq!(whole(r#"{"id":1,"i\u0064":2,"result":{}}"#), Err(RewriteError::Repeated));
 }
 
+/// RES-04, RES-06, TOOL-09: one that is too long to be mapped costs neither the answer nor the next one.
+#[test]
+fn a_uri_that_is_too_long_passes_as_it_is() {
+    let long = format!(r#"file:\"{}"#, "x".repeat(CAPTURE));
+    let answer = |first: &str, second: &str, id: &str| {
+        format!(r#"{{"id":{id},"result":{{"content":[{{"uri":"{first}"}},{{"uri":"{second}"}}]}}}}"#)
+    };
+    let text = Bytes::from(answer(&long, "file:b", "7"));
+    let wanted = answer(&long, "ns+file:b", r#""mine""#);
+    for size in [1, 1000, CAPTURE, text.len()] {
+        let (mut rewriter, mut out) = (Rewriter::new(plan()), Vec::new());
+        for at in (0..text.len()).step_by(size) {
+            rewriter.push(&text.slice(at..text.len().min(at + size)), &mut out).unwrap();
+        }
+        assert!(rewriter.finish().unwrap().result);
+        assert!(out.concat() == wanted.as_bytes(), "in chunks of {size}");
+    }
+    let id = format!(r#"{{"id":"{long}","result":{{}}}}"#);
+    assert_eq!(whole(&id), Err(RewriteError::Malformed));
+}
+
 #[test]
 fn what_is_no_answer_is_refused() {
     for text in [

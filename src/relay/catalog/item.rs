@@ -36,7 +36,7 @@ pub struct Unfit {
 }
 
 /// The longest description that is no finding, in bytes.
-const LONG: usize = 16 * 1024;
+pub const LONG: usize = 16 * 1024;
 
 /// Reads one element of a list.
 ///
@@ -170,23 +170,31 @@ fn suspicious(element: &[u8], object: &Object, findings: &mut Vec<FindingKind>) 
 
 /// The kinds of hidden characters in JSON text, escaped ones included.
 pub fn hidden(text: &[u8]) -> Vec<FindingKind> {
-    let mut found = Vec::new();
     // ASCII without escapes cannot hide anything; nearly all definitions are that.
     if text.is_ascii() && memchr::memmem::find(text, b"\\u").is_none() {
-        return found;
+        return Vec::new();
     }
     let plain = String::from_utf8_lossy(text);
     let escaped = plain
         .match_indices("\\u")
         .filter_map(|(at, _)| u32::from_str_radix(plain.get(at + 2..at + 6)?, 16).ok());
-    for code in plain.chars().map(u32::from).chain(escaped) {
-        if let Some(kind) = suspect(code)
-            && !found.contains(&kind)
-        {
+    suspects(plain.chars().map(u32::from).chain(escaped))
+}
+
+/// The kinds of hidden characters among code points, each once.
+pub fn suspects(codes: impl Iterator<Item = u32>) -> Vec<FindingKind> {
+    let mut found = Vec::new();
+    for kind in codes.filter_map(suspect) {
+        if !found.contains(&kind) {
             found.push(kind);
         }
     }
     found
+}
+
+/// Plain text without hidden characters.
+pub fn visible(text: &str) -> String {
+    text.chars().filter(|c| suspect(u32::from(*c)).is_none()).collect()
 }
 
 /// What kind of hidden character a code point is. Joiners are left alone: emoji and scripts need them.
@@ -202,8 +210,7 @@ fn suspect(code: u32) -> Option<FindingKind> {
 
 /// JSON text without hidden characters, for `onFinding: strip`.
 pub fn stripped(text: &Bytes) -> Bytes {
-    let mut plain = String::from_utf8_lossy(text).into_owned();
-    plain.retain(|c| suspect(u32::from(c)).is_none());
+    let plain = visible(&String::from_utf8_lossy(text));
     let mut out = String::with_capacity(plain.len());
     let mut rest = plain.as_str();
     while let Some(at) = rest.find('\\') {

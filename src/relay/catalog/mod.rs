@@ -6,6 +6,7 @@
 
 pub mod board;
 pub mod cursor;
+pub mod instructions;
 pub mod item;
 pub mod member;
 pub mod read;

@@ -16,6 +16,7 @@ use crate::call::{Audience, Endpoint, Fault, Observer, OutService, UpstreamId, U
 use crate::config::snapshot::{Snapshot as Config, Transport};
 use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::board::Board;
+use crate::relay::catalog::instructions;
 use crate::relay::catalog::member::{Member, State};
 use crate::relay::catalog::read::{self, Reading};
 use crate::relay::catalog::snapshot::Snapshot;
@@ -294,6 +295,7 @@ impl Catalog {
         let upstream = &member.upstream.name;
         // What an earlier run has judged is judged again: its reports are gone.
         let before = before.snapshot.as_ref().filter(|_| before.tried);
+        instructions::report(upstream, before.map(|known| &**known), snapshot);
         for kind in ItemKind::ALL {
             let items = snapshot.items[kind.index()].clone();
             if items.iter().all(|item| item.findings.is_empty())

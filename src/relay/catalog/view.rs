@@ -120,15 +120,21 @@ impl View {
     /// Whose resource a URI is, and what it is called there (RES-03 to RES-06).
     #[must_use]
     pub fn locate<'u>(&self, uri: &'u str) -> Option<(UpstreamId, Cow<'u, str>)> {
+        if let Some(owner) = self.bare.get(uri) {
+            return Some((*owner, Cow::Borrowed(uri)));
+        }
         if let Some((slug, original)) = uris::split(uri)
             && let Some(upstream) = self.slugs.get(slug)
         {
             return Some((*upstream, original));
         }
-        let listed = self.bare.get(uri).copied();
-        let matched = || self.bare_templates.iter().find(|(template, _)| matches_template(template, uri));
-        let owner = listed.or_else(|| matched().map(|(_, owner)| *owner)).or(self.only_bare)?;
-        Some((owner, Cow::Borrowed(uri)))
+        let matching = self.bare_templates.iter().filter(|(template, _)| matches_template(template, uri));
+        let mut owners = matching.map(|(_, owner)| *owner);
+        let owner = match owners.next() {
+            Some(owner) => Some(owner).filter(|owner| owners.all(|other| other == *owner)),
+            None => self.only_bare,
+        };
+        Some((owner?, Cow::Borrowed(uri)))
     }
 
     fn merge_named(&mut self, sources: &[Source], kind: ItemKind, budget: usize) {
@@ -159,25 +165,28 @@ impl View {
     }
 
     fn merge_located(&mut self, sources: &[Source], kind: ItemKind) {
-        let mut items = Vec::new();
+        let (mut items, mut owners) = (Vec::new(), HashMap::new());
         for source in sources {
             let Some(snapshot) = &source.snapshot else { continue };
             let slug = source.namespace.as_deref().map(uris::scheme_slug);
             for item in snapshot.of(kind) {
-                let Ok((text, exposed)) = render::located(kind, item, slug.as_deref()) else {
+                let shown =
+                    uris::check(&item.key).and_then(|()| render::located(kind, item, slug.as_deref()));
+                let Ok((text, exposed)) = shown else {
                     self.withhold(source.id, kind, &item.key, DropReason::Malformed);
                     continue;
                 };
-                // R-20, RES-05: without a namespace the catalog knows the owner, and the first one stays it.
+                // R-20, RES-05: what two have is the first one's, and the other's is not shown.
+                if *owners.entry(exposed.clone()).or_insert(source.id) != source.id {
+                    self.withhold(source.id, kind, &item.key, DropReason::Clash);
+                    continue;
+                }
+                // Without a namespace it is the catalog that knows the owner.
                 if exposed == *item.key {
-                    if self.bare.get(&*exposed).is_some_and(|owner| *owner != source.id) {
-                        self.withhold(source.id, kind, &item.key, DropReason::Clash);
-                        continue;
-                    }
                     if kind == ItemKind::Template {
                         self.bare_templates.push((Arc::from(&*exposed), source.id));
                     }
-                    self.bare.insert(exposed.into(), source.id);
+                    self.bare.entry(exposed.into()).or_insert(source.id);
                 }
                 items.push(text);
             }

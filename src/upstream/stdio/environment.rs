@@ -9,20 +9,6 @@ use std::fmt;
 
 type Variables = BTreeMap<OsString, OsString>;
 
-/// Which family of operating systems the rules are for; a value, so that each is tested on every machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Platform {
-    /// Linux and macOS: names are case-sensitive.
-    Unix,
-    /// Windows: names are not case-sensitive.
-    Windows,
-}
-
-impl Platform {
-    /// The platform this program was built for.
-    pub const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
-}
-
 /// The environment of one child, ready to be handed to the operating system.
 ///
 /// `Debug` shows names only: values may be secrets.
@@ -34,7 +20,6 @@ impl ChildEnvironment {
     /// are, and on top what the entry sets.
     #[must_use]
     pub fn compile<'a>(
-        platform: Platform,
         captured: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
         pass: impl IntoIterator<Item = &'a str>,
         entry: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
@@ -43,33 +28,29 @@ impl ChildEnvironment {
             captured.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let mut environment = Self::default();
         for (name, value) in &captured {
-            if let Some(admission) = name.to_str().and_then(|name| admission(platform, name)) {
-                environment.set(platform, name, &admission.apply(value));
+            if let Some(admission) = name.to_str().and_then(admission) {
+                environment.set(name, &admission.apply(value));
             }
         }
         for wanted in pass {
-            if let Some((name, value)) = find(platform, &captured, OsStr::new(wanted)) {
-                environment.set(platform, name, value);
+            if let Some((name, value)) = captured.get_key_value(OsStr::new(wanted)) {
+                environment.set(name, value);
             }
         }
         for (name, value) in entry {
-            environment.set(platform, name, value);
+            environment.set(name, value);
         }
         environment
     }
 
-    /// The value of `name`, by the platform's way of comparing names.
+    /// The value of `name`.
     #[must_use]
-    pub fn value(&self, platform: Platform, name: &str) -> Option<&OsStr> {
-        find(platform, &self.0, OsStr::new(name)).map(|(_, value)| value.as_os_str())
+    pub fn value(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
     /// Sets a variable, replacing the one of the same name.
-    pub fn set(&mut self, platform: Platform, name: &OsStr, value: &OsStr) {
-        let same = find(platform, &self.0, name).map(|(known, _)| known.clone());
-        if let Some(same) = same.filter(|same| same != name) {
-            self.0.remove(&same);
-        }
+    pub fn set(&mut self, name: &OsStr, value: &OsStr) {
         self.0.insert(name.to_owned(), value.to_owned());
     }
 
@@ -112,7 +93,7 @@ impl Admission {
     }
 }
 
-const UNIX_NAMES: &[&str] = &[
+const NAMES: &[&str] = &[
     "PATH",
     "HOME",
     "USER",
@@ -132,18 +113,6 @@ const UNIX_NAMES: &[&str] = &[
     "UV_CACHE_DIR",
 ];
 
-const WINDOWS_NAMES: &[&str] = &[
-    "SystemRoot",
-    "windir",
-    "COMSPEC",
-    "PATHEXT",
-    "APPDATA",
-    "LOCALAPPDATA",
-    "USERPROFILE",
-    "PROGRAMFILES",
-    "TEMP",
-];
-
 /// Programs look for these in lower case, some in upper case.
 const PROXY_NAMES: &[&str] = &["http_proxy", "https_proxy", "ftp_proxy", "all_proxy"];
 
@@ -153,18 +122,13 @@ const PREFIXES: &[&str] = &["LC_", "XDG_"];
 
 const SECRET_ENDINGS: &[&str] = &["_TOKEN", "_KEY", "_SECRET"];
 
-fn admission(platform: Platform, name: &str) -> Option<Admission> {
-    let listed = |names: &[&str]| names.iter().any(|known| same_name(platform, known, name));
+fn admission(name: &str) -> Option<Admission> {
     let lower = name.to_ascii_lowercase();
     if PROXY_NAMES.contains(&lower.as_str()) {
         Some(Admission::ProxyWithoutUser)
-    } else if listed(ADDRESS_NAMES) {
+    } else if ADDRESS_NAMES.contains(&name) {
         Some(Admission::AddressWithoutUser)
-    } else if lower == "no_proxy"
-        || listed(UNIX_NAMES)
-        || (platform == Platform::Windows && listed(WINDOWS_NAMES))
-        || matches_prefix(name)
-    {
+    } else if lower == "no_proxy" || NAMES.contains(&name) || matches_prefix(name) {
         Some(Admission::AsIs)
     } else {
         None
@@ -175,26 +139,6 @@ fn matches_prefix(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         && !SECRET_ENDINGS.iter().any(|ending| upper.ends_with(ending))
-}
-
-fn same_name(platform: Platform, one: &str, other: &str) -> bool {
-    match platform {
-        Platform::Unix => one == other,
-        Platform::Windows => one.eq_ignore_ascii_case(other),
-    }
-}
-
-fn find<'v>(
-    platform: Platform,
-    variables: &'v Variables,
-    name: &OsStr,
-) -> Option<(&'v OsString, &'v OsString)> {
-    variables.get_key_value(name).or_else(|| {
-        if platform == Platform::Unix {
-            return None;
-        }
-        variables.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))
-    })
 }
 
 /// Where the authority of an address ends: at the first `/`, `?`, `#` or `\` behind the scheme.

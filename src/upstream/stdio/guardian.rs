@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::environment::{ChildEnvironment, Platform};
+use super::environment::ChildEnvironment;
 use super::fact::{Fact, Sink};
 use super::launch::{Launch, Role, launch};
 use super::reaper::{self, Starting};
@@ -141,11 +141,7 @@ impl Guardian {
     fn begin(&self) -> io::Result<()> {
         let mut environment = ChildEnvironment::default();
         // Without a mark, a gateway above this one, which adopts the guardian of one that died, would take it for a stray.
-        environment.set(
-            Platform::HERE,
-            OsStr::new(MARK_NAME),
-            OsStr::new(&format!("{}.guardian", self.gateway)),
-        );
+        environment.set(OsStr::new(MARK_NAME), OsStr::new(&format!("{}.guardian", self.gateway)));
         let starting = Starting::begin();
         let mut process = launch(&Launch {
             program: &self.reexec.program,

@@ -151,13 +151,7 @@ impl Reader {
         manners.unbound.report.dropped(Dropped::Oversized);
         let waiting = {
             let mut legs = self.line.legs();
-            let named = [&frame.head, &frame.tail].into_iter().flat_map(|end| ids_in(end));
-            let named = named.into_iter().find(|id| legs.contains_key(id));
-            let number = named.or_else(|| {
-                let mut open = legs.keys();
-                open.next().copied().filter(|_| open.next().is_none())
-            });
-            number.and_then(|number| legs.remove(&number))
+            meant(frame, legs.keys().copied()).and_then(|number| legs.remove(&number))
         };
         if let Some(waiting) = waiting {
             let why = format!(
@@ -177,27 +171,84 @@ fn number(message: &Message) -> Option<u64> {
     })
 }
 
-/// What may be the id in a piece of a message that was too large to be kept: each `"id":` with a number.
-fn ids_in(piece: &[u8]) -> Vec<u64> {
-    const KEY: &[u8] = br#""id":"#;
-    let mut out = Vec::new();
-    for at in memchr::memmem::find_iter(piece, KEY) {
-        let rest = piece[at + KEY.len()..].trim_ascii_start();
-        let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
-        out.extend(id::number(&rest[..end]));
+/// Which of the `open` calls a message is the answer to that was too large to be kept: the one that its id names,
+/// or without an id to be seen the one that is alone. Requests and notifications are nobody's answer.
+fn meant(frame: &Oversized, mut open: impl Iterator<Item = u64>) -> Option<u64> {
+    if envelope(frame, br#""method""#).next().is_some() {
+        return None;
     }
-    out
+    let id = envelope(frame, br#""id""#).find_map(|rest| {
+        let value = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+        // Also where it came back as a string (F-039).
+        let value = value.strip_prefix(b"\"").unwrap_or(value);
+        let end = value.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(value.len());
+        id::number(&value[..end])
+    });
+    match id {
+        Some(id) => open.find(|open| *open == id),
+        None => open.next().filter(|_| open.next().is_none()),
+    }
+}
+
+/// What follows each `key` in the ends of a message that is a member of the message itself, and of nothing in it.
+fn envelope<'a>(frame: &'a Oversized, key: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let found = move |piece: &'a [u8]| {
+        memchr::memmem::find_iter(piece, key).map(move |at| piece.split_at(at + key.len()))
+    };
+    let first = found(&frame.head).filter(|(before, _)| depth(before) == 1);
+    let last = found(&frame.tail).filter(|(_, rest)| depth(rest) == -1);
+    first.chain(last).map(|(_, rest)| rest)
+}
+
+/// How many brackets more are opened than closed in a piece of a message that does not begin inside a string.
+fn depth(piece: &[u8]) -> i32 {
+    let (mut depth, mut quoted, mut escaped) = (0, false, false);
+    for byte in piece {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => depth += 1,
+            b'}' | b']' if !quoted => depth -= 1,
+            _ => {}
+        }
+    }
+    depth
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn meant(head: &[u8], tail: &[u8], open: &[u64]) -> Option<u64> {
+        let frame = Oversized { bytes: 1 << 30, head: head.to_vec().into(), tail: tail.to_vec().into() };
+        super::meant(&frame, open.iter().copied())
+    }
+
     /// F-035
     #[test]
     fn f_035_the_id_is_found_in_the_ends_of_a_message() {
-        assert_eq!(ids_in(br#"{"jsonrpc":"2.0","id": 17,"result":{"id":"x","#), [17]);
-        assert_eq!(ids_in(br#"aaaa"}]},"jsonrpc":"2.0","id":9}"#), [9]);
-        assert!(ids_in(b"\"id\":").is_empty());
+        let open = [9, 17];
+        assert_eq!(meant(br#"{"jsonrpc":"2.0","id" : 17,"result":{"id":9,"#, b"x\"}}", &open), Some(17));
+        assert_eq!(
+            meant(br#"{"result":{"a":[{"id":17,"#, br#"a}"}]},"jsonrpc":"2.0","id":9}"#, &open),
+            Some(9)
+        );
+        assert_eq!(meant(br#"{"id":"9","result":"aa"#, b"aa\"}", &open), Some(9));
+    }
+
+    /// F-035: an id further inside is the server's own, and a call is not failed for another's answer.
+    #[test]
+    fn f_035_an_oversized_message_fails_no_innocent_call() {
+        // Another call is in flight, and the items of the answer bear its number.
+        assert_eq!(meant(br#"{"id":1,"result":{"items":[{"id":2,"#, br#"{"id":2}]}}"#, &[1, 2]), Some(1));
+        assert_eq!(meant(br#"{"result":{"items":[{"id":2,"#, br#"{"id":2}]}}"#, &[1, 2]), None);
+        // The answer comes after its call was cancelled.
+        assert_eq!(meant(br#"{"id":1,"result":{"items":["#, b"]}}", &[2]), None);
+        // No answer at all, whatever number the server gave it.
+        assert_eq!(meant(br#"{"method":"notifications/message","params":{"data":""#, b"\"}}", &[2]), None);
+        assert_eq!(meant(br#"{"id":2,"method":"sampling/createMessage","params":{"#, b"}}", &[2]), None);
+        // An answer that shows no id can only be that of the call that is alone (F-039).
+        assert_eq!(meant(br#"{"result":{"items":["#, b"]}}", &[2]), Some(2));
     }
 }

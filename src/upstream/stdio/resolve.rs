@@ -8,9 +8,6 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The rules of Windows.
-pub mod windows;
-
 /// Searched when the child would have no PATH, as with services and programs started from a desktop.
 pub const DEFAULT_PATH: &str = if cfg!(target_os = "macos") {
     "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin"

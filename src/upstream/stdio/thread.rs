@@ -15,7 +15,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::oneshot;
 
 use super::charge::{Charge, House};
-use super::environment::Platform;
 use super::guardian::Guardian;
 use super::launch::{Launch, Role, launch};
 use super::reaper::{self, Starting};
@@ -128,10 +127,10 @@ impl Start {
         jobs: SyncSender<Job>,
     ) -> Result<Launched, SpawnError> {
         let mut environment = command.environment.clone();
-        let given = environment.value(Platform::HERE, "PATH").filter(|path| !path.is_empty());
+        let given = environment.value("PATH").filter(|path| !path.is_empty());
         let path = given.unwrap_or(OsStr::new(resolve::DEFAULT_PATH)).to_owned();
-        environment.set(Platform::HERE, OsStr::new("PATH"), &path);
-        environment.set(Platform::HERE, OsStr::new(MARK_NAME), &OsString::from(&mark));
+        environment.set(OsStr::new("PATH"), &path);
+        environment.set(OsStr::new(MARK_NAME), &OsString::from(&mark));
         let folder = existing_folder(command)?;
         let program = resolve::resolve(&command.program, &path, &folder, resolve::probe)?;
         // Without a guardian, what is left is a signal that cannot be ignored.

@@ -82,23 +82,24 @@ pub(in crate::config::schema) fn headers(
 }
 
 /// Headers that the protocol or the connection owns (F-093).
-const OWNED_HEADERS: [&str; 15] = [
+const OWNED_HEADERS: [&str; 13] = [
     "accept",
     "accept-encoding",
     "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
+    "expect",
     "host",
     "keep-alive",
     "last-event-id",
+    "proxy-authorization",
     "proxy-connection",
     "te",
     "trailer",
     "transfer-encoding",
     "upgrade",
-    "expect",
 ];
+
+/// How the names of others of them begin.
+const OWNED_PREFIXES: [&str; 2] = ["mcp-", "content-"];
 
 fn header_name(name: &str) -> Result<String, Wrong> {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
@@ -106,7 +107,8 @@ fn header_name(name: &str) -> Result<String, Wrong> {
         return Err(Wrong::new("this is not the name of a header"));
     }
     let name = name.to_ascii_lowercase();
-    if OWNED_HEADERS.contains(&name.as_str()) || name.starts_with("mcp-") {
+    if OWNED_HEADERS.contains(&name.as_str()) || OWNED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    {
         let wrong = Wrong::new("this header belongs to the protocol and cannot be set");
         return Err(wrong.mend("remove it"));
     }

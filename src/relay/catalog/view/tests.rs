@@ -103,6 +103,25 @@ fn uris_lead_to_their_owner() {
     assert_eq!(view.withheld.len(), 1);
 }
 
+/// RES-05: a listed URI is its upstream's, whatever its scheme looks like; of two templates neither is taken.
+#[test]
+fn what_is_listed_goes_before_what_it_looks_like() {
+    let git = source(0, Some("git"), Some(snapshot(&[], &["ssh://listed"], &["https://x/{id}"])));
+    let bare = source(
+        1,
+        None,
+        Some(snapshot(&[], &["git+ssh://host/a", "git+ssh://listed", "a\\u0007:b"], &["https://x/{y}/z"])),
+    );
+    let view = merge(&[git, bare], 46, 1);
+    assert_eq!(view.locate("git+ssh://host/a"), Some((UpstreamId(1), Cow::Borrowed("git+ssh://host/a"))));
+    assert_eq!(view.locate("git+ssh://host/b"), Some((UpstreamId(0), Cow::Borrowed("ssh://host/b"))));
+    // The first one in order keeps what it shows.
+    assert_eq!(view.locate("git+ssh://listed").unwrap().0, UpstreamId(0));
+    assert_eq!(view.locate("https://x/1").unwrap().0, UpstreamId(0));
+    assert_eq!(view.locate("https://x/1/z"), None);
+    assert_eq!(view.withheld.len(), 2, "{:?}", view.withheld);
+}
+
 #[test]
 fn without_a_namespace_everything_is_its_own() {
     let view = merge(&[source(3, None, Some(snapshot(&["a.b"], &["x://1"], &[])))], 64, 1);

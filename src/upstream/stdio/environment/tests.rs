@@ -2,26 +2,21 @@
 
 use super::*;
 
-fn compile(
-    platform: Platform,
-    captured: &[(&str, &str)],
-    pass: &[&str],
-    entry: &[(&str, &str)],
-) -> Vec<(String, String)> {
+fn compile(captured: &[(&str, &str)], pass: &[&str], entry: &[(&str, &str)]) -> Vec<(String, String)> {
     let captured = captured.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)));
     let entry = entry.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)));
-    ChildEnvironment::compile(platform, captured, pass.iter().copied(), entry)
+    ChildEnvironment::compile(captured, pass.iter().copied(), entry)
         .iter()
         .map(|(name, value)| (name.to_str().unwrap().to_owned(), value.to_str().unwrap().to_owned()))
         .collect()
 }
 
 fn passes(name: &str) -> bool {
-    !compile(Platform::Unix, &[(name, "v")], &[], &[]).is_empty()
+    !compile(&[(name, "v")], &[], &[]).is_empty()
 }
 
 fn handed_on(name: &str, value: &str) -> String {
-    compile(Platform::Unix, &[(name, value)], &[], &[]).remove(0).1
+    compile(&[(name, value)], &[], &[]).remove(0).1
 }
 
 /// F-030, as written there.
@@ -29,7 +24,7 @@ fn handed_on(name: &str, value: &str) -> String {
 fn f_030_the_list_the_entry_and_the_named_and_nothing_else() {
     let captured = [("GW_TOKEN", "t1"), ("PATH", "/bin"), ("FOO", "x"), ("BAR", "y")];
     assert_eq!(
-        compile(Platform::Unix, &captured, &["FOO"], &[("API_KEY", "abc")]),
+        compile(&captured, &["FOO"], &[("API_KEY", "abc")]),
         [("API_KEY", "abc"), ("FOO", "x"), ("PATH", "/bin")].map(|(n, v)| (n.to_owned(), v.to_owned()))
     );
 }
@@ -115,7 +110,7 @@ fn r_12_userinfo_is_stripped() {
 #[test]
 fn r_12_named_variables_are_not_filtered() {
     let captured = [("HTTP_PROXY", "http://u:p@proxy"), ("KUBERNETES_PORT", "1")];
-    let got = compile(Platform::Unix, &captured, &["HTTP_PROXY", "KUBERNETES_PORT", "ABSENT"], &[]);
+    let got = compile(&captured, &["HTTP_PROXY", "KUBERNETES_PORT", "ABSENT"], &[]);
     assert_eq!(
         got,
         [("HTTP_PROXY", "http://u:p@proxy"), ("KUBERNETES_PORT", "1")]
@@ -125,43 +120,14 @@ fn r_12_named_variables_are_not_filtered() {
 
 #[test]
 fn the_entry_has_the_last_word() {
-    let got = compile(Platform::Unix, &[("PATH", "/bin")], &["PATH"], &[("PATH", "/opt/bin")]);
+    let got = compile(&[("PATH", "/bin")], &["PATH"], &[("PATH", "/opt/bin")]);
     assert_eq!(got, [("PATH".to_owned(), "/opt/bin".to_owned())]);
-}
-
-/// R-12, R-57: the Windows names, compared without regard to case.
-#[test]
-fn r_12_windows() {
-    for name in [
-        "SYSTEMROOT",
-        "windir",
-        "ComSpec",
-        "PATHEXT",
-        "AppData",
-        "LOCALAPPDATA",
-        "USERPROFILE",
-        "ProgramFiles",
-        "TEMP",
-        "Path",
-    ] {
-        assert_eq!(compile(Platform::Windows, &[(name, "v")], &[], &[]).len(), 1, "{name}");
-    }
-    assert!(
-        compile(Platform::Windows, &[("ProgramFiles(x86)", "v"), ("Gw_Token", "v")], &[], &[]).is_empty()
-    );
-    let got = compile(
-        Platform::Windows,
-        &[("Path", r"C:\Windows"), ("Foo", "1")],
-        &["FOO"],
-        &[("PATH", r"C:\Tools")],
-    );
-    assert_eq!(got, [("Foo", "1"), ("PATH", r"C:\Tools")].map(|(n, v)| (n.to_owned(), v.to_owned())));
 }
 
 #[test]
 fn debug_shows_no_values() {
     let entry = [(OsStr::new("API_KEY"), OsStr::new("hunter2"))];
-    let environment = ChildEnvironment::compile(Platform::Unix, [], [], entry);
+    let environment = ChildEnvironment::compile([], [], entry);
     let shown = format!("{environment:?}");
     assert!(shown.contains("API_KEY") && !shown.contains("hunter2"), "{shown}");
 }
