@@ -26,6 +26,8 @@
 //! | 10 | [`admin`] |
 //! | 11 | [`app`] |
 //! | 12 | [`cli`] |
+//!
+//! Ranks 7 and 8 are kept for `state`, what outlives a process, and `cluster`, replicas that know each other.
 
 #![warn(missing_docs, clippy::allow_attributes_without_reason, clippy::unused_async)]
 #![deny(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What comes back: notices, questions, and one answer.
+//! What comes back: notices, and one answer.
 
 use std::fmt;
 use std::pin::Pin;

@@ -18,7 +18,7 @@ command of a server, which then needs no file.
 ";
 
 const TAIL: &str = "
-`portcullis health` ends with 0 or 1 only, as probes want it.
+`portcullis health` ends with 0 or 1, as probes want it, and with 2 only if it was called wrongly.
 ";
 
 /// The whole page.

@@ -60,7 +60,8 @@ pub struct RpcError {
     pub data: Option<serde_json::Value>,
 }
 
-/// How long servers may take to start before we go on without them; their own limits are shorter.
+/// How long servers may take to start before we go on without them. By default their own limits are
+/// shorter; longer ones that were configured end here.
 const START: Duration = Duration::from_secs(600);
 
 /// After this time somebody at a terminal wants to know what we wait for.
@@ -165,7 +166,7 @@ pub enum Level {
     Info,
     /// And every call
     Debug,
-    /// And every step of it
+    /// The same as debug today
     Trace,
 }
 

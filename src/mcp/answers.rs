@@ -1,4 +1,4 @@
-//! The places in answers that are rewritten on their way to a client (sessions-era appendix A, RES-06).
+//! The places in answers that are rewritten on their way to a client (RES-06).
 
 use crate::jsonrpc::rewrite::{Action, Node, leaf, walk};
 

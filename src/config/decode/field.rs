@@ -167,7 +167,7 @@ impl<'a> Field<'_, 'a> {
         })
     }
 
-    /// A duration of at most so many seconds; 0 if that is among what is allowed.
+    /// A duration within bounds; 0 only if that is among them.
     pub(in crate::config) fn period(
         &mut self,
         bounds: RangeInclusive<Duration>,

@@ -42,7 +42,7 @@ pub enum LogLevel {
     Info,
     /// And every call.
     Debug,
-    /// And every step of it.
+    /// The same as `debug` today.
     Trace,
 }
 

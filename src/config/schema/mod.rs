@@ -1,5 +1,5 @@
-//! The sections of the configuration file, a file each. Their docs become the reference page and the
-//! JSON schema; their defaults are the gateway's.
+//! The sections of the configuration file, a file each. Their docs become the descriptions of the JSON
+//! schema; their defaults are the gateway's.
 
 mod bounds;
 

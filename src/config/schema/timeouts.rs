@@ -31,7 +31,7 @@ pub struct Timeouts {
     /// To answer a page of a list.
     #[serde(with = "Period")]
     pub list: Duration,
-    /// To answer a read, a prompt or a completion.
+    /// To answer a read or a prompt.
     #[serde(with = "Period")]
     pub read: Duration,
     /// Between two signs of life of a running call: progress, a log message, a part of the answer.

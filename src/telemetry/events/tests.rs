@@ -124,7 +124,7 @@ fn ops_05_every_event_is_in_the_inventory() {
     state_everything(&alpha);
     crate::telemetry::process::measure();
     let page = registry.page();
-    // These three are set by the start and by the log itself.
+    // These four are set by the start and by the log itself.
     let elsewhere = [
         "portcullis_build_info",
         "portcullis_start_time_seconds",

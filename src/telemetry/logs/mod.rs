@@ -3,7 +3,8 @@
 //! *Invariants*: one event is one line, and in JSON one object a line, whatever peers send (F-104);
 //! a reader of standard error that stopped costs lines, never time (F-025).
 //!
-//! *Limits*: fields are cut at 1 KiB; 30 lines alike in 10 s; 512 KiB waiting to be written.
+//! *Limits*: fields are cut at 1 KiB; in 10 s 30 lines alike, 3 of them identical in a row, and 200 of one
+//! child; 512 KiB waiting to be written.
 
 mod layer;
 mod line;
