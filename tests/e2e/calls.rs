@@ -1,6 +1,7 @@
 //! Calls: progress, cancellation, time limits, and neighbours that do not feel each other (F-059, F-060, F-062, F-063,
 //! F-087, PROG, CANC, LIFE-22, R-15).
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::kit::{self, *};
@@ -391,4 +392,24 @@ async fn r_14_errors_of_tools_open_no_breaker() {
     }
     assert_eq!(alpha.seen("tools/call").len(), 60);
     client.call("alpha__echo", json!({})).await.result();
+}
+
+/// D12: the work-stealing run time serves the same, and ends in order.
+#[tokio::test]
+async fn d_12_the_shared_run_time_serves_many_sessions_alike() {
+    let (alpha, beta) = (http_server().tool("echo").start(), stdio_server().tool("echo").start());
+    let plan = gateway().with(json!({"runtime": "shared"})).upstream("alpha", &alpha);
+    let mut gateway = plan.upstream("beta", beta.with(json!({"isolation": "shared"}))).start().await;
+    let sessions = futures_util::future::join_all((0..8).map(|_| gateway.client())).await;
+    let calls = sessions.iter().flat_map(|client| {
+        ["alpha__echo", "beta__echo"].map(|name| async move {
+            for n in 0..10 {
+                client.call(name, json!({"n": n})).await.result();
+            }
+        })
+    });
+    futures_util::future::join_all(calls).await;
+    gateway.signal(Signal::TERM);
+    assert!(gateway.exit(SOON).await.success());
+    beta.wait_until_empty().await;
 }
