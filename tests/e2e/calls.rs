@@ -310,8 +310,9 @@ async fn f_087_a_client_that_does_not_read_delays_nobody() {
     brisk.call("alpha__echo", json!({})).await.result();
     let before = kit::process::resident(gateway.pid());
     let mut unread = Vec::new();
-    for n in 0..4 {
-        unread.push(lazy.begin(&n.to_string(), "tools/call", json!({"name": "alpha__big"})).await);
+    // Ids of their own: while an answer is being sent, its call is in flight, and the id in use.
+    for id in ["100", "101", "102", "103"] {
+        unread.push(lazy.begin(id, "tools/call", json!({"name": "alpha__big"})).await);
     }
     for n in 0..20 {
         let (outcome, took) = timed(brisk.call("alpha__echo", json!({"n": n}))).await;
