@@ -42,7 +42,7 @@ fn of_child<'a>(stdio: &'a Stdio, found: &mut Vec<&'a str>) {
         before = Some(text);
     }
     for (name, value) in &stdio.env {
-        if names_secret(name) || !is_plain(value.reveal()) {
+        if value.is_from_outside() || names_secret(name) || !is_plain(value.reveal()) {
             found.push(value.reveal());
         }
     }
@@ -50,10 +50,11 @@ fn of_child<'a>(stdio: &'a Stdio, found: &mut Vec<&'a str>) {
 
 fn of_remote<'a>(remote: &'a Remote, found: &mut Vec<&'a str>) {
     for (name, value) in &remote.headers {
-        let value = value.reveal();
-        if name == "authorization" || names_secret(name) || !is_plain(value) {
-            found.push(value);
-            found.push(credential(value));
+        let text = value.reveal();
+        let named = name == "authorization" || names_secret(name);
+        if value.is_from_outside() || named || !is_plain(text) {
+            found.push(text);
+            found.push(credential(text));
         }
     }
     let url = remote.url.reveal();
@@ -94,7 +95,8 @@ mod tests {
     use super::super::{Format, parse};
 
     fn secrets(entry: &str) -> Vec<String> {
-        let environment: Environment = [("FROM_OUTSIDE", "Zx9-outside")].into_iter().collect();
+        let environment: Environment =
+            [("FROM_OUTSIDE", "Zx9-outside"), ("PLAIN", "hunter-secret")].into_iter().collect();
         let text = format!(r#"{{"mcpServers": {{"a": {entry}}}}}"#);
         let config = parse(&text, Format::Json, "test.json", &environment).unwrap();
         config.secrets().iter().map(|secret| secret.expose_secret().to_owned()).collect()
@@ -106,10 +108,11 @@ mod tests {
         let given = secrets(
             r#"{"command": "run", "args": ["--token", "Ab1", "--header=Authorization: Bearer Cd2",
                 "X-Api-Key: Ef3", "${FROM_OUTSIDE}", "--verbose"],
-                "env": {"MODE": "production", "HOME": "/home/x", "PORT": "8080", "DB_PASSWORD": "plain",
+                "env": {"MODE": "production", "HOME": "/home/x", "PORT": "8080", "DB_PASSWORD": "plain", "DB_PASS": "${PLAIN}",
                 "DATABASE_URL": "postgres://u:Gh4@db/x"}}"#,
         );
-        for secret in ["Ab1", "Ef3", "Zx9-outside", "plain", "postgres://u:Gh4@db/x"] {
+        for secret in ["Ab1", "Cd2", "Ef3", "Zx9-outside", "plain", "hunter-secret", "postgres://u:Gh4@db/x"]
+        {
             assert!(given.iter().any(|known| known == secret), "{secret} in {given:?}");
         }
         for shown in ["run", "--token", "--verbose", "production", "/home/x", "8080"] {
@@ -122,9 +125,9 @@ mod tests {
     fn what_a_remote_server_is_given_is_secret_unless_it_is_plain() {
         let given = secrets(
             r#"{"url": "https://h.example/mcp?key=Ab1&mode=fast", "headers": {"Authorization": "Bearer Cd2",
-                "X-More": "${FROM_OUTSIDE}", "Accept-Language": "en", "X-Api-Key": "plain"}}"#,
+                "X-More": "${FROM_OUTSIDE}", "X-Way": "${PLAIN}", "Accept-Language": "en", "X-Api-Key": "plain"}}"#,
         );
-        for secret in ["Ab1", "Cd2", "Bearer Cd2", "Zx9-outside", "plain"] {
+        for secret in ["Ab1", "Cd2", "Bearer Cd2", "Zx9-outside", "hunter-secret", "plain"] {
             assert!(given.iter().any(|known| known == secret), "{secret} in {given:?}");
         }
         for shown in ["fast", "en"] {

@@ -17,7 +17,10 @@ pub const MASK: &str = "***";
 
 /// A text that is never shown. Wiped from memory when dropped.
 #[derive(Clone)]
-pub struct Secret(SecretString);
+pub struct Secret {
+    text: SecretString,
+    outside: bool,
+}
 
 /// A text out of the file. It is secret when it came, in part or whole, out of a variable or a file.
 #[derive(Clone)]
@@ -35,13 +38,18 @@ pub struct SealKey(Arc<Zeroizing<[u8; SealKey::SIZE]>>);
 impl Secret {
     /// The text itself. Ask for it only where it is used.
     pub fn reveal(&self) -> &str {
-        self.0.expose_secret()
+        self.text.expose_secret()
+    }
+
+    /// Whether a part of it came from elsewhere than the configuration's own text.
+    pub fn is_from_outside(&self) -> bool {
+        self.outside
     }
 }
 
 impl From<String> for Secret {
     fn from(text: String) -> Self {
-        Self(text.into())
+        Self { text: text.into(), outside: true }
     }
 }
 
@@ -84,7 +92,7 @@ impl Text {
 
     /// The text as a value that is never shown, wherever it came from.
     pub fn into_secret(self) -> Secret {
-        self.value
+        Secret { outside: self.secret, ..self.value }
     }
 
     /// The text, or the mask where it is secret.
@@ -208,13 +216,16 @@ pub fn visible_part<'a>(before: Option<&str>, argument: &'a str) -> Option<&'a s
     {
         return Some(&argument[..=option.len()]);
     }
-    if let Some((header, value)) = argument.split_once(':')
+    // A header alone, or as the value of an option.
+    let option = argument.split_once('=').filter(|(option, _)| option.starts_with('-'));
+    let before_header = option.map_or(0, |(option, _)| option.len() + 1);
+    if let Some((header, value)) = argument[before_header..].split_once(':')
         && !value.starts_with("//")
         && (header.eq_ignore_ascii_case("authorization") || names_secret(header))
         && !header.contains(char::is_whitespace)
         && !value.trim().is_empty()
     {
-        return Some(&argument[..=header.len()]);
+        return Some(&argument[..=before_header + header.len()]);
     }
     let follows =
         before.is_some_and(|option| option.starts_with('-') && !option.contains('=') && names_secret(option));
@@ -252,11 +263,12 @@ mod tests {
     ///
     #[test]
     fn secrets_in_arguments_are_found() {
-        let cases: [(&[&str], &[&str]); 8] = [
+        let cases: [(&[&str], &[&str]); 9] = [
             (&["--token", "abc"], &["--token", "***"]),
             (&["--api-key=abc"], &["--api-key=***"]),
             (&["--token-file", "/run/t"], &["--token-file", "/run/t"]),
             (&["--header", "Authorization: Bearer abc"], &["--header", "Authorization:***"]),
+            (&["--header=Authorization: Bearer abc"], &["--header=Authorization:***"]),
             (&["ghp_0123456789abcdef"], &["***"]),
             (&["https://token.example/x"], &["https://token.example/x"]),
             (&["-e", "GITHUB_TOKEN=abc"], &["-e", "GITHUB_TOKEN=***"]),

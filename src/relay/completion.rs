@@ -1,5 +1,6 @@
 //! Completions: at most a hundred values, at once or not at all, whatever an upstream sends (COMP-03, COMP-04).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -7,7 +8,7 @@ use futures_util::StreamExt;
 use crate::base::clock;
 use crate::call::{Answer, Body, Fault, Item, Reply, gather};
 use crate::jsonrpc::view::{elements_at, object_at};
-use crate::jsonrpc::{Edits, Message};
+use crate::jsonrpc::{Edits, Message, MessageError};
 
 /// Values that a completion may have.
 const VALUES: usize = 100;
@@ -28,9 +29,12 @@ pub fn none() -> Answer {
 /// more. An upstream that takes too long has no suggestions.
 ///
 /// # Errors
-/// What the upstream's way reports.
-pub async fn answer(sent: impl Future<Output = Result<Reply, Fault>>) -> Result<Answer, Fault> {
-    let whole = async { gathered(last(sent.await?).await?).await };
+/// What the way to `upstream` reports.
+pub async fn answer(
+    upstream: &Arc<str>,
+    sent: impl Future<Output = Result<Reply, Fault>>,
+) -> Result<Answer, Fault> {
+    let whole = async { gathered(upstream, last(sent.await?).await?).await };
     match clock::within(LIMIT, whole).await {
         Ok(answer) => Ok(cut(answer?)),
         Err(clock::Elapsed) => Ok(none()),
@@ -53,9 +57,13 @@ async fn last(reply: Reply) -> Result<Answer, Fault> {
     Err(Fault::Internal)
 }
 
-async fn gathered(mut answer: Answer) -> Result<Answer, Fault> {
+async fn gathered(upstream: &Arc<str>, mut answer: Answer) -> Result<Answer, Fault> {
     if let Body::Stream(chunks) = answer.body {
-        let message = Message::parse(gather(chunks).await?).map_err(|_| Fault::Internal)?;
+        let wrong = |why: MessageError| Fault::Protocol {
+            upstream: Arc::clone(upstream),
+            why: format!("its answer is no message: {why}").into(),
+        };
+        let message = Message::parse(gather(chunks).await?).map_err(wrong)?;
         answer.body = Body::Message(message);
     }
     Ok(answer)
@@ -116,7 +124,7 @@ mod tests {
         let streamed = Answer::of(Body::Stream(Box::pin(stream::iter(chunks))));
         let items = [Item::Notice(Bytes::from_static(b"{}")), Item::Done(streamed)];
         let reply = Reply::Items(Box::pin(stream::iter(items)));
-        let cut = answer(std::future::ready(Ok(reply))).await.unwrap();
+        let cut = answer(&"alpha".into(), std::future::ready(Ok(reply))).await.unwrap();
         let Body::Message(cut) = cut.body else { panic!("not gathered") };
         assert!(shortened(&cut).is_none());
     }
@@ -126,7 +134,7 @@ mod tests {
     async fn an_answer_that_takes_too_long_has_no_suggestions() {
         let first = stream::iter([Item::Notice(Bytes::from_static(b"{}"))]);
         let reply = Reply::Items(Box::pin(first.chain(stream::pending())));
-        let late = answer(std::future::ready(Ok(reply))).await.unwrap();
+        let late = answer(&"alpha".into(), std::future::ready(Ok(reply))).await.unwrap();
         assert!(matches!(late.body, Body::Result(text) if text == NONE));
     }
 

@@ -57,7 +57,8 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
         }
         let without = handshake.and_then(|known| unknown_to(known.revision));
         let sent = relay.out.clone().oneshot(out_call(call, way, without));
-        let answer = completion::answer(sent).await?;
+        let answer =
+            completion::answer(&relay.catalog.members()[upstream.index()].upstream.name, sent).await?;
         return Ok(Reply::Done(back(relay, (upstream, slot), answer, uris)));
     }
     // TASK-06: tasks were not negotiated with anyone, so nobody is asked for one.

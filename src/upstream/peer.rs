@@ -150,9 +150,14 @@ impl Peer {
         let (this, purpose, place) = (Arc::clone(self), purpose.clone(), Arc::clone(&slot));
         let opening = slot.opening.join("upstream opening", move || async move {
             let opened = this.fill(&place, &key, &purpose).await;
-            // A session that ended meanwhile has been released already, and will not be again.
-            if key.owner(&purpose).is_some_and(|owner| owner.ended.is_cancelled()) {
+            // A session that ended meanwhile has been released already, and will not be again; its slot may be
+            // out of the map by then.
+            let ended = key.owner(&purpose).is_some_and(|owner| owner.ended.is_cancelled());
+            if ended {
                 this.forget(&key);
+            }
+            if ended || this.stopped.load(Ordering::Relaxed) {
+                this.retire(&place);
             }
             opened
         });
@@ -214,13 +219,15 @@ impl Peer {
             return;
         }
         let shared = Arc::clone(&self.slots.entry(Key::Shared).or_default());
-        if shared.current().is_some() {
+        let mut shared = shared.lock();
+        if shared.as_ref().is_some_and(|connection| !connection.is_closed()) {
             return;
         }
         let offered = offered(key, purpose);
         if offered == Revision::LATEST || connection.handshake().revision < offered {
-            *shared.lock() = Some(Arc::clone(connection));
+            *shared = Some(Arc::clone(connection));
         }
+        drop(shared);
         kin.unbound.reconnected();
     }
 
@@ -316,7 +323,13 @@ impl Peer {
 
     /// Removes a connection and ends it.
     fn forget(&self, key: &Key) {
-        let Some((_, slot)) = self.slots.remove(key) else { return };
+        if let Some((_, slot)) = self.slots.remove(key) {
+            self.retire(&slot);
+        }
+    }
+
+    /// Ends the connection of a slot that is used no more.
+    fn retire(&self, slot: &Slot) {
         let Some(connection) = slot.lock().take() else { return };
         // The catalog may have shared it, and with it its push channel: it reads anew over one of its own. A
         // child is not started for that; while none runs, nothing changes (F-024, R-11).

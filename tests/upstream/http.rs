@@ -220,11 +220,13 @@ async fn f_070_redirects_stay_within_the_origin() {
     .await;
     let rig = Rig::new(&format!(r#"{}, "headers": {{"authorization": "Bearer t"}}"#, entry(&server)));
     done(rig.call(&session(1), r#"{"name":"t"}"#).await).await;
-    let seen = server.seen();
+    let mut seen = server.seen();
+    assert!(seen.iter().all(|seen| seen.header("authorization") == "Bearer t"));
+    // The push channel is tried beside it, and may be on its way.
+    seen.retain(|seen| seen.verb == "POST");
     let (asked, led) =
         (seen.iter().filter(|seen| seen.path == "/mcp"), seen.iter().filter(|seen| seen.path == "/mcp/"));
     assert_eq!(asked.count(), led.count(), "a temporary redirect holds once");
-    assert!(seen.iter().all(|seen| seen.header("authorization") == "Bearer t"));
 
     let evil = Server::start(|_| Act::Hang).await;
     let location = format!("Location: {}?token=secret\r\n", evil.url());

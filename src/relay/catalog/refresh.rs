@@ -243,10 +243,10 @@ impl Catalog {
     /// Reads an upstream.
     async fn read(&self, member: &Member, kinds: &[ItemKind]) -> Result<(), Failed> {
         let began = clock::now();
-        let none = |fault| Failed { fault, kinds: kinds.to_vec() };
-        let handshake = self.upstreams.connect(member.id).await.map_err(none)?;
+        let none = |fault, met| Failed { fault, kinds: kinds.to_vec(), met };
+        let handshake = self.upstreams.connect(member.id).await.map_err(|fault| none(fault, false))?;
         let reading = read::read(member, &self.out, handshake, &self.config.catalog, kinds).await;
-        let Reading { mut snapshot, unfit, broken } = reading.map_err(none)?;
+        let Reading { mut snapshot, unfit, broken } = reading.map_err(|fault| none(fault, true))?;
         let upstream = &member.upstream.name;
         for (kind, unfit) in &unfit {
             let (item, reason) = (unfit.item.as_str(), unfit.reason);
@@ -265,7 +265,7 @@ impl Catalog {
         self.keep(&before, member, &snapshot);
         self.save(&before, member, snapshot).await;
         match broken {
-            Some((fault, kinds)) => Err(Failed { fault, kinds }),
+            Some((fault, kinds)) => Err(Failed { fault, kinds, met: true }),
             None => {
                 member.update(|state| state.problem = None);
                 Ok(())
@@ -374,12 +374,14 @@ struct Failed {
     fault: Fault,
     /// What is to be read again.
     kinds: Vec<ItemKind>,
+    /// The upstream was met: what stands in its place while it is away may speak HTTP, too (F-100).
+    met: bool,
 }
 
 impl Failed {
     /// Whether the upstream was there, and what it lists is what is wrong with it.
     fn is_of_lists(&self) -> bool {
-        matches!(self.fault, Fault::Protocol { .. } | Fault::Timeout { limit: "list", .. })
+        self.met && matches!(self.fault, Fault::Protocol { .. } | Fault::Timeout { limit: "list", .. })
     }
 }
 

@@ -158,6 +158,7 @@ impl HttpConnection {
             if live.number != seen {
                 return Ok(live);
             }
+            this.way.endpoint.go_home();
             let live = Arc::new(this.shake().await?);
             this.live.store(Arc::clone(&live));
             this.way.unbound.report.renewed();
@@ -173,7 +174,6 @@ impl HttpConnection {
     /// The handshake, tried once more with another revision if the upstream asks for that (LIFE-05).
     async fn shake(self: &Arc<Self>) -> Result<Live, Failure> {
         let started = clock::now();
-        self.way.endpoint.go_home();
         let deadline = Deadline::once(self.way.handshake, self.way.blame.clone());
         let number = self.live().number + 1;
         let live = match self.greet(&deadline, self.offered, number).await? {

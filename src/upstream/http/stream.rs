@@ -97,7 +97,11 @@ impl Listener {
                     self.last_id = None;
                     continue;
                 }
-                Opened::NotNow => self.missed(),
+                Opened::NotNow => {
+                    // Whoever cannot say it now may have forgotten the session by the time it can.
+                    self.renewed = false;
+                    self.missed();
+                }
                 Opened::Absent => {
                     self.missed();
                     self.connection.way.unbound.report.push_absent();

@@ -29,6 +29,8 @@ struct Stage {
     announces: AtomicBool,
     /// Who cannot be reached.
     away: Mutex<HashSet<UpstreamId>>,
+    /// Something else answers for them meanwhile.
+    posed: AtomicBool,
 }
 
 impl Stage {
@@ -45,11 +47,10 @@ impl Stage {
     }
 
     fn fault(&self, upstream: UpstreamId) -> Option<Fault> {
-        self.away.lock().unwrap().contains(&upstream).then(|| Fault::Unavailable {
-            upstream: "one".into(),
-            why: "it is away".into(),
-            retry_after: None,
-            unsent: true,
+        let (name, why) = ("one".into(), "it is away".into());
+        self.away.lock().unwrap().contains(&upstream).then(|| match self.posed.load(Ordering::Relaxed) {
+            true => Fault::Protocol { upstream: name, why },
+            false => Fault::Unavailable { upstream: name, why, retry_after: None, unsent: true },
         })
     }
 
@@ -178,13 +179,16 @@ async fn f_053_a_list_that_fails_for_good_is_left_alone() {
 /// F-100: one that cannot be reached is tried again within two seconds, for as long as that lasts.
 #[tokio::test(start_paused = true)]
 async fn f_100_an_upstream_that_comes_back_is_read_soon() {
-    let stage = stage();
-    stage.leaves(ALPHA);
-    let (catalog, _tasks) = kept(&stage);
-    pass(600).await;
-    stage.away.lock().unwrap().clear();
-    pass(2).await;
-    assert!(tools(&catalog).contains("one"));
+    for posed in [false, true] {
+        let stage = stage();
+        stage.posed.store(posed, Ordering::Relaxed);
+        stage.leaves(ALPHA);
+        let (catalog, _tasks) = kept(&stage);
+        pass(600).await;
+        stage.away.lock().unwrap().clear();
+        pass(2).await;
+        assert!(tools(&catalog).contains("one"), "a proxy answers for it: {posed}");
+    }
 }
 
 /// HTTP-16, TOOL-01, R-22: declared announcements that have no way to come are not waited for.
