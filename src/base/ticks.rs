@@ -5,7 +5,7 @@
 //! next one due, which at a gateway is with nearly every call. Here all waits of a thread share one timer that ticks
 //! while there are new ones.
 //!
-//! *Invariants:* a wait ends at or after its moment. Nothing ticks where nothing was begun for [`QUIET`] ticks: then the
+//! *Invariants:* a wait ends at or after its moment. Nothing ticks where nothing was begun for a second or so: then the
 //! one timer sleeps up to the next moment due, or ends.
 //! *On drop* of a wait: it is forgotten.
 
