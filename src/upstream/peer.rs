@@ -263,7 +263,7 @@ impl Peer {
                 Ok(Arc::new(connection))
             }
             Err(failure) => {
-                self.report.handshake_failed(&failure.detail);
+                self.report.handshake_failed(&failure.detail, self.condition.status().state);
                 if !self.breaker.is_open() {
                     self.condition.set(UpstreamCondition::Down, &failure.detail);
                 }

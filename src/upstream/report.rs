@@ -10,6 +10,7 @@ use crate::telemetry::events::upstream::{
 };
 use crate::telemetry::events::wire::{MessageDropped, Push, PushChannel, Redirected};
 use crate::telemetry::meters::{Held, UpstreamMeter};
+use crate::telemetry::words::UpstreamCondition;
 
 /// Tells events of one upstream.
 #[derive(Clone)]
@@ -70,8 +71,9 @@ impl Report {
     }
 
     /// A handshake did not come about.
-    pub fn handshake_failed(&self, why: &dyn std::fmt::Display) {
-        HandshakeFailed { upstream: self.upstream(), error: why }.emit();
+    pub fn handshake_failed(&self, why: &dyn std::fmt::Display, before: UpstreamCondition) {
+        let again = matches!(before, UpstreamCondition::Down | UpstreamCondition::Open);
+        HandshakeFailed { upstream: self.upstream(), error: why, again }.emit();
     }
 
     /// A session was begun anew (F-014).

@@ -285,8 +285,8 @@ impl Catalog {
         match tasks::blocking("catalog save", move || store.save(&entry, &snapshot)).await {
             Ok(Ok(())) => member.update(|state| state.saved_at = Some(now)),
             // A catalog that cannot be kept costs the next start its head start, nothing else.
-            Ok(Err(error)) => CatalogFailed { upstream: &member.upstream.name, error: &error }.emit(),
-            Err(error) => CatalogFailed { upstream: &member.upstream.name, error: &error }.emit(),
+            Ok(Err(error)) => unkept(&member.upstream.name, &error),
+            Err(error) => unkept(&member.upstream.name, &error),
         }
     }
 
@@ -347,7 +347,8 @@ impl Catalog {
 
     /// Notes a failed reading; lists that are too old are given up.
     fn failed(&self, member: &Member, failed: &Failed) {
-        CatalogFailed { upstream: &member.upstream.name, error: &failed.fault }.emit();
+        let again = member.state().problem.is_some();
+        CatalogFailed { upstream: &member.upstream.name, error: &failed.fault, again }.emit();
         let (now, stale_for) = (clock::now(), self.config.catalog.stale_for);
         member.update(|state| {
             let was_fine = state.tried && state.problem.is_none();
@@ -395,6 +396,10 @@ async fn pause(member: &Member, interval: Option<Duration>) -> Woken {
         Ok(()) => Woken::Asked,
         Err(clock::Elapsed) => Woken::Time,
     }
+}
+
+fn unkept(upstream: &str, error: &dyn std::fmt::Display) {
+    CatalogFailed { upstream, error, again: false }.emit();
 }
 
 enum Woken {

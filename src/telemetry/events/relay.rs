@@ -50,6 +50,8 @@ pub struct CatalogFailed<'a> {
     pub upstream: &'a str,
     /// Why.
     pub error: &'a dyn Display,
+    /// It failed the time before, too: the log has said so, and need not again (F-104).
+    pub again: bool,
 }
 
 impl CatalogFailed<'_> {
@@ -57,7 +59,12 @@ impl CatalogFailed<'_> {
     pub fn emit(self) {
         let labels = [Label::upstream(self.upstream), Attempt::Failed.into()];
         metrics::CATALOG_REFRESHES.counter(&labels).increment(1);
-        tracing::warn!(target: TARGET, upstream = self.upstream, error = %self.error, "catalog refresh failed");
+        let Self { upstream, error, again } = self;
+        if again {
+            tracing::debug!(target: TARGET, upstream, error = %error, "catalog refresh failed");
+        } else {
+            tracing::warn!(target: TARGET, upstream, error = %error, "catalog refresh failed");
+        }
     }
 }
 

@@ -191,7 +191,7 @@ fn state_everything(alpha: &Arc<UpstreamMeter>) {
     gate::CallStarted { method: Class::Ping, meter: alpha.calls() }.emit().finish(Outcome::Ok);
 
     relay::CatalogRefreshed { upstream, offered: [1, 2, 3, 4], dropped: 0, took }.emit();
-    relay::CatalogFailed { upstream, error: &"gone" }.emit();
+    relay::CatalogFailed { upstream, error: &"gone", again: false }.emit();
     relay::ItemDropped { upstream, kind: ItemKind::Tool, item: "t", reason: DropReason::Clash, detail: &"" }
         .emit();
     relay::Finding { upstream, finding: FindingKind::Bidi, item: "t" }.emit();
@@ -211,7 +211,7 @@ fn state_everything(alpha: &Arc<UpstreamMeter>) {
     upstream::NoiseLine { upstream, pid: 7, sample: None, unshown: 0 }.emit();
     upstream::HandshakeDone { upstream, revision: Revision::LATEST, server: "s", server_version: "1", took }
         .emit();
-    upstream::HandshakeFailed { upstream, error: &"refused" }.emit();
+    upstream::HandshakeFailed { upstream, error: &"refused", again: true }.emit();
     upstream::SessionRenewed { upstream }.emit();
     upstream::Retried { upstream, error: &"reset" }.emit();
     upstream::RefusedByUpstream { upstream, status: 401, request: None }.emit();

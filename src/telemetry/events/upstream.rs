@@ -260,13 +260,20 @@ pub struct HandshakeFailed<'a> {
     pub upstream: &'a str,
     /// Why, without secrets.
     pub error: &'a dyn Display,
+    /// The upstream was known to be down: the log has said so, and need not again (F-104).
+    pub again: bool,
 }
 
 impl HandshakeFailed<'_> {
     /// States it.
     pub fn emit(self) {
         metrics::HANDSHAKES.counter(&[Label::upstream(self.upstream), Attempt::Failed.into()]).increment(1);
-        tracing::warn!(target: TARGET, upstream = self.upstream, error = %self.error, "handshake failed");
+        let Self { upstream, error, again } = self;
+        if again {
+            tracing::debug!(target: TARGET, upstream, error = %error, "handshake failed");
+        } else {
+            tracing::warn!(target: TARGET, upstream, error = %error, "handshake failed");
+        }
     }
 }
 
