@@ -114,7 +114,7 @@ fn f_104_long_fields_are_cut() {
     let lines = json(LogLevel::Info, |_| {
         upstream::StderrLine { upstream: "alpha", pid: 7, line: Some(&"y".repeat(5_000_000)), unshown: 0 }
             .emit();
-        upstream::HandshakeFailed { upstream: "alpha", error: &Endless }.emit();
+        upstream::HandshakeFailed { upstream: "alpha", error: &Endless, again: false }.emit();
     });
     assert_eq!(lines[0]["line"].as_str().unwrap(), "y".repeat(1024) + "…");
     assert!(lines[1]["error"].as_str().unwrap().len() <= 1024 + '…'.len_utf8());
