@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -105,11 +106,7 @@ pub async fn run(
         match accepted {
             Ok((stream, peer, permit)) => {
                 let work = serve(shore.clone(), builder.clone(), stream, peer, stop.clone());
-                let work = async move {
-                    work.await;
-                    drop(permit);
-                };
-                connections.spawn("client connection", work).detach();
+                connections.spawn("client connection", work.map(move |()| drop(permit))).detach();
             }
             Err(error) => {
                 AcceptFailed { error: &error }.emit();
