@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -95,6 +96,32 @@ impl Reply {
     #[must_use]
     pub fn empty() -> Self {
         Self::Done(Answer::result(Bytes::from_static(b"{}")))
+    }
+
+    /// The answer alone, its text read to the end: for who has no use for notices and cannot go on in parts.
+    ///
+    /// # Errors
+    /// How the call failed; `Protocol` of `upstream` when the text is no message.
+    pub async fn whole(self, upstream: &Arc<str>) -> Result<Answer, Fault> {
+        let mut answer = match self {
+            Self::Done(answer) => answer,
+            Self::Items(mut items) => loop {
+                match items.next().await {
+                    Some(Item::Notice(_)) => {}
+                    Some(Item::Done(answer)) => break answer,
+                    Some(Item::Failed(fault)) => return Err(fault),
+                    None => return Err(Fault::Internal),
+                }
+            },
+        };
+        if let Body::Stream(chunks) = answer.body {
+            let message = Message::parse(gather(chunks).await?).map_err(|error| Fault::Protocol {
+                upstream: Arc::clone(upstream),
+                why: error.to_string().into(),
+            })?;
+            answer.body = Body::Message(message);
+        }
+        Ok(answer)
     }
 }
 

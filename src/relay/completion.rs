@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-
 use crate::base::clock;
-use crate::call::{Answer, Body, Fault, Item, Reply, gather};
+use crate::call::{Answer, Body, Fault, Reply};
 use crate::jsonrpc::view::{elements_at, object_at};
-use crate::jsonrpc::{Edits, Message, MessageError};
+use crate::jsonrpc::{Edits, Message};
 
 /// Values that a completion may have.
 const VALUES: usize = 100;
@@ -34,39 +32,11 @@ pub async fn answer(
     upstream: &Arc<str>,
     sent: impl Future<Output = Result<Reply, Fault>>,
 ) -> Result<Answer, Fault> {
-    let whole = async { gathered(upstream, last(sent.await?).await?).await };
+    let whole = async { sent.await?.whole(upstream).await };
     match clock::within(LIMIT, whole).await {
         Ok(answer) => Ok(cut(answer?)),
         Err(clock::Elapsed) => Ok(none()),
     }
-}
-
-/// The answer; notices that precede it are worth no more than the suggestions.
-async fn last(reply: Reply) -> Result<Answer, Fault> {
-    let mut items = match reply {
-        Reply::Done(answer) => return Ok(answer),
-        Reply::Items(items) => items,
-    };
-    while let Some(item) = items.next().await {
-        match item {
-            Item::Notice(_) => {}
-            Item::Done(answer) => return Ok(answer),
-            Item::Failed(fault) => return Err(fault),
-        }
-    }
-    Err(Fault::Internal)
-}
-
-async fn gathered(upstream: &Arc<str>, mut answer: Answer) -> Result<Answer, Fault> {
-    if let Body::Stream(chunks) = answer.body {
-        let wrong = |why: MessageError| Fault::Protocol {
-            upstream: Arc::clone(upstream),
-            why: format!("its answer is no message: {why}").into(),
-        };
-        let message = Message::parse(gather(chunks).await?).map_err(wrong)?;
-        answer.body = Body::Message(message);
-    }
-    Ok(answer)
 }
 
 fn cut(mut answer: Answer) -> Answer {
@@ -103,9 +73,10 @@ fn shortened(message: &Message) -> Option<Message> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use futures_util::stream;
+    use futures_util::{StreamExt, stream};
 
     use super::*;
+    use crate::call::Item;
 
     fn message(values: usize, more: &str) -> Message {
         let values: Vec<_> = (0..values).map(|n| format!("\"v{n}\"")).collect();

@@ -4,13 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
 use tower::ServiceExt;
 
 use crate::base::clock;
-use crate::call::{
-    Answer, Body, Fault, Handshake, Item as Part, OutCall, OutService, Params, Purpose, Reply, gather,
-};
+use crate::call::{Body, Fault, Handshake, OutCall, OutService, Params, Purpose, Reply};
 use crate::config::snapshot::Catalog as Limits;
 use crate::jsonrpc::error::METHOD_NOT_FOUND;
 use crate::jsonrpc::id;
@@ -173,34 +170,11 @@ fn is_not_found(code: &[u8]) -> bool {
     code.strip_prefix(b"-").and_then(id::number) == Some(METHOD_NOT_FOUND.unsigned_abs())
 }
 
-/// The whole answer of a reply; what precedes it concerns nobody.
+/// The whole answer of a reply as a message.
 async fn settle(reply: Reply, upstream: &Arc<str>) -> Result<Message, Fault> {
-    let answer = match reply {
-        Reply::Done(answer) => answer,
-        Reply::Items(mut items) => loop {
-            match items.next().await {
-                Some(Part::Notice(_)) => {}
-                Some(Part::Done(answer)) => break answer,
-                Some(Part::Failed(fault)) => return Err(fault),
-                None => return Err(Fault::Internal),
-            }
-        },
-    };
-    whole(answer, upstream).await
-}
-
-/// The text of an answer as a message.
-///
-/// # Errors
-/// When it breaks off or is no message.
-async fn whole(answer: Answer, upstream: &Arc<str>) -> Result<Message, Fault> {
-    match answer.body {
+    match reply.whole(upstream).await?.body {
         Body::Message(message) => Ok(message),
-        Body::Result(_) => Err(Fault::Internal),
-        Body::Stream(chunks) => Message::parse(gather(chunks).await?).map_err(|error| Fault::Protocol {
-            upstream: Arc::clone(upstream),
-            why: error.to_string().into(),
-        }),
+        Body::Result(_) | Body::Stream(_) => Err(Fault::Internal),
     }
 }
 
