@@ -1,5 +1,6 @@
 //! The server shore against scripted servers on real sockets.
 
+mod failures;
 mod http;
 mod rig;
 mod stdio;
