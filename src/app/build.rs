@@ -43,11 +43,11 @@ pub fn build(config: Arc<Snapshot>) -> io::Result<Gateway> {
     let upstreams: Arc<dyn Upstreams> = servers.clone();
     let out = servers.service();
     let catalog = Catalog::new(config.clone(), upstreams.clone(), out.clone());
-    servers.observe(catalog.clone());
-    let relay = Relay::new(config.clone(), catalog.clone(), out, upstreams.clone(), ring.clone());
+    let relay = Relay::new(config.clone(), catalog.clone(), out, upstreams, ring.clone());
+    servers.observe(relay.clone());
     let meters = Arc::new(Meters { gateway: CallMeter::gateway(), upstreams: meters });
     let calls = stack::build(meters, relay.service());
-    let sessions = Arc::new(Sessions::new(config.sessions.clone(), ring, upstreams));
+    let sessions = Arc::new(Sessions::new(config.sessions.clone(), ring, relay.clone()));
     catalog.tell(sessions.clone());
     let authenticator: Arc<dyn Authenticator> = authn::build(&config);
     let parts =

@@ -72,6 +72,8 @@ impl Local {
             Reply::Items(mut items) => loop {
                 match items.next().await {
                     Some(Item::Notice(text)) => notice(text),
+                    // There is nobody to ask, and nothing to reconnect.
+                    Some(Item::Raw(_) | Item::Ask(_) | Item::Pause(_)) => {}
                     Some(Item::Done(answer)) => return text(answer).await,
                     Some(Item::Failed(fault)) => return Err(fault),
                     None => return Err(Fault::Internal),

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 
 use crate::call::fault::{Fault, Outcome};
+use crate::call::question::Question;
 use crate::jsonrpc::Message;
 use crate::jsonrpc::rewrite::{Node, UriMap};
 
@@ -28,6 +30,12 @@ pub type Items = Pin<Box<dyn Stream<Item = Item> + Send>>;
 pub enum Item {
     /// A notification that belongs to the call (progress, a log message), ready for the client.
     Notice(Bytes),
+    /// A notification of the upstream that the relay has yet to make a notice of, or to drop.
+    Raw(Message),
+    /// The upstream asks the client, and waits.
+    Ask(Question),
+    /// The upstream lets the answer be fetched later: it has closed its stream, which goes on after so long (HTTP-14).
+    Pause(Option<Duration>),
     /// The answer; nothing follows.
     Done(Answer),
     /// The call failed after it began; nothing follows.
@@ -98,7 +106,8 @@ impl Reply {
         Self::Done(Answer::result(Bytes::from_static(b"{}")))
     }
 
-    /// The answer alone, its text read to the end: for who has no use for notices and cannot go on in parts.
+    /// The answer alone, its text read to the end: for who has no use for notices, cannot go on in parts and has
+    /// nobody to ask.
     ///
     /// # Errors
     /// How the call failed; `Protocol` of `upstream` when the text is no message.
@@ -107,7 +116,7 @@ impl Reply {
             Self::Done(answer) => answer,
             Self::Items(mut items) => loop {
                 match items.next().await {
-                    Some(Item::Notice(_)) => {}
+                    Some(Item::Notice(_) | Item::Raw(_) | Item::Ask(_) | Item::Pause(_)) => {}
                     Some(Item::Done(answer)) => break answer,
                     Some(Item::Failed(fault)) => return Err(fault),
                     None => return Err(Fault::Internal),

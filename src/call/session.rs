@@ -4,10 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::principal::Principal;
+use crate::call::question::Question;
 use crate::call::upstream::UpstreamId;
+use crate::mcp::capabilities::ClientCapabilities;
 use crate::mcp::revision::Revision;
 
 /// The random part of a session id; a secret, so it prints as a stub.
@@ -76,11 +79,33 @@ impl LogLevel {
     }
 }
 
+/// Something for a client that belongs to none of its calls.
+#[derive(Debug)]
+pub enum Push {
+    /// A notification, ready for the client.
+    Notice(Bytes),
+    /// An upstream asks.
+    Ask(Question),
+}
+
+/// The client at the other end of a session.
+pub trait Client: Send + Sync {
+    /// Sends it something; what cannot be sent now waits within bounds or is dropped (HTTP-19).
+    fn push(&self, push: Push);
+}
+
+/// A client that takes nothing and answers nothing.
+#[derive(Debug)]
+pub struct Nobody;
+
+impl Client for Nobody {
+    fn push(&self, _: Push) {}
+}
+
 /// A session that is open.
 ///
-/// *Invariants.* Revision, principal and endpoint never change; whoever speaks in its name was
+/// *Invariants.* Revision, capabilities, principal and endpoint never change; whoever speaks in its name was
 /// authenticated as its principal in that very request (SEC-10).
-#[derive(Debug)]
 pub struct Session {
     /// The random part of its id.
     pub key: SessionKey,
@@ -90,16 +115,32 @@ pub struct Session {
     pub who: Arc<Principal>,
     /// Where it was opened.
     pub endpoint: Endpoint,
+    /// What its client can be asked for.
+    pub capabilities: ClientCapabilities,
+    /// Whether its client is on this machine, so that its files are ours (ROOT-05, R-45).
+    pub is_local: bool,
+    /// Its client.
+    pub client: Arc<dyn Client>,
     /// Cancelled when it has ended.
     pub ended: CancellationToken,
     level: AtomicU8,
 }
 
 impl Session {
-    /// A new session.
+    /// A new session of a client that cannot be asked.
     #[must_use]
     pub fn new(key: SessionKey, revision: Revision, who: Arc<Principal>, endpoint: Endpoint) -> Self {
-        Self { key, revision, who, endpoint, ended: CancellationToken::new(), level: AtomicU8::new(0) }
+        Self {
+            key,
+            revision,
+            who,
+            endpoint,
+            capabilities: ClientCapabilities::default(),
+            is_local: false,
+            client: Arc::new(Nobody),
+            ended: CancellationToken::new(),
+            level: AtomicU8::new(0),
+        }
     }
 
     /// The level that the client asked for, if it did.
@@ -112,6 +153,17 @@ impl Session {
     /// Keeps the level that the client asked for.
     pub fn set_log_level(&self, level: LogLevel) {
         self.level.store(level as u8, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("revision", &self.revision)
+            .field("who", &self.who)
+            .field("endpoint", &self.endpoint)
+            .field("capabilities", &self.capabilities)
+            .finish_non_exhaustive()
     }
 }
 

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use crate::call::fault::Fault;
+use crate::call::question::Question;
 use crate::call::session::Session;
+use crate::jsonrpc::Message;
 use crate::mcp::capabilities::ServerCapabilities;
 use crate::mcp::methods::ItemKind;
 use crate::mcp::revision::Revision;
@@ -45,11 +47,24 @@ pub trait Upstreams: Send + Sync {
     fn announces(&self, upstream: UpstreamId) -> bool;
 
     /// Tells the session's connections the log level that it asked for (LOG-02); later connections
-    /// learn it when they open.
-    fn set_log_level(&self, session: &Arc<Session>);
+    /// learn it when they open. Done when those that can be told have been.
+    fn set_log_level(&self, session: &Arc<Session>) -> BoxFuture<'static, ()>;
+
+    /// Tells the session's connections that its client's roots have changed, those that were told it could say so
+    /// (ROOT-01, ROOT-03).
+    fn roots_changed(&self, session: &Arc<Session>);
 
     /// Ends what belongs to a session that has ended (LIFE-21).
     fn release(&self, session: &Arc<Session>);
+}
+
+/// What the client shore tells the relay.
+pub trait Attendant: Send + Sync {
+    /// A client's roots have changed (ROOT-01).
+    fn roots_changed(&self, session: &Arc<Session>);
+
+    /// A session has ended (LIFE-21).
+    fn ended(&self, session: &Arc<Session>);
 }
 
 /// What the server shore tells the relay.
@@ -62,6 +77,13 @@ pub trait Observer: Send + Sync {
 
     /// A push channel was opened again: lists may have changed unseen (LIFE-26, F-024).
     fn reconnected(&self, upstream: UpstreamId);
+
+    /// An upstream sends a notification that concerns this session, and no call of it: a log message, the update of a
+    /// resource that the session has subscribed to, the completion of an elicitation. It is as the upstream wrote it.
+    fn told(&self, upstream: UpstreamId, session: &Arc<Session>, notification: Message);
+
+    /// An upstream asks this session's client, and it cannot be said for which of its calls.
+    fn asked(&self, session: &Arc<Session>, question: Question);
 }
 
 /// What the relay tells the client shore.

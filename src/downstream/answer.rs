@@ -44,7 +44,7 @@ pub async fn respond(mut exchange: Exchange, accepts: Accepts, keep_alive: Durat
         // HTTP-12: a cancelled call has no answer, yet the exchange must end.
         None => cancelled(accepts),
         Some(Step::Notice(notice)) if accepts.events => events::response(exchange, Some(notice), keep_alive),
-        Some(Step::Notice(_)) => match exchange.settle().await {
+        Some(Step::Notice(_) | Step::Ask(_) | Step::Pause(_)) => match exchange.settle().await {
             None => cancelled(accepts),
             Some(Ok(answer)) => json(answer, exchange.into_ticket()).await,
             Some(Err(fault)) => rescue::failed_call(&fault, &exchange.id()),

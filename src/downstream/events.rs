@@ -62,6 +62,7 @@ async fn member(exchange: Option<Exchange>) -> Option<(Bytes, Option<Exchange>)>
         Step::Notice(notice) => return Some((event(&notice), Some(exchange))),
         Step::Done(answer) => whole_text(answer, &exchange.id()).await,
         Step::Failed(fault) => Err(fault),
+        Step::Ask(_) | Step::Pause(_) => return Some((Bytes::new(), Some(exchange))),
     };
     Some((event(&answer.unwrap_or_else(|fault| fault.to_error().answer(Some(&exchange.id())))), None))
 }
@@ -145,7 +146,7 @@ impl Events {
             Some(Step::Done(answer)) => self.start_answer(answer, exchange.into_ticket()),
             Some(Step::Failed(fault)) => self.push_fault(&fault, &exchange.id()),
             // HTTP-12: the stream ends without an answer.
-            Some(Step::Notice(_)) | None => {}
+            Some(Step::Notice(_) | Step::Ask(_) | Step::Pause(_)) | None => {}
         }
     }
 

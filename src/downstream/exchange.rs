@@ -7,12 +7,13 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 
 use crate::base::tasks;
-use crate::call::{Answer, Fault, Item, Items, Reply};
+use crate::call::{Answer, Fault, Item, Items, Question, Reply};
 use crate::downstream::legacy::in_flight::Ticket;
 use crate::jsonrpc::Id;
 
@@ -23,6 +24,10 @@ pub type Pending = BoxFuture<'static, Result<Reply, Fault>>;
 pub enum Step {
     /// A notification to pass on.
     Notice(bytes::Bytes),
+    /// The upstream asks the client.
+    Ask(Question),
+    /// The upstream has closed its stream for so long; ours may be closed as well (HTTP-14).
+    Pause(Option<Duration>),
     /// The answer; nothing follows.
     Done(Answer),
     /// The call failed; nothing follows.
@@ -88,11 +93,11 @@ impl Exchange {
         step
     }
 
-    /// The answer alone; notices are dropped. `None` when the call was cancelled.
+    /// The answer alone; notices are dropped, and nobody answers questions. `None` when the call was cancelled.
     pub async fn settle(&mut self) -> Option<Result<Answer, Fault>> {
         loop {
             match self.next().await? {
-                Step::Notice(_) => {}
+                Step::Notice(_) | Step::Ask(_) | Step::Pause(_) => {}
                 Step::Done(answer) => return Some(Ok(answer)),
                 Step::Failed(fault) => return Some(Err(fault)),
             }
@@ -112,6 +117,10 @@ impl Exchange {
                 },
                 Work::Items(items) => match std::task::ready!(Pin::new(items).poll_next(cx)) {
                     Some(Item::Notice(notice)) => return Poll::Ready(Step::Notice(notice)),
+                    Some(Item::Ask(question)) => return Poll::Ready(Step::Ask(question)),
+                    Some(Item::Pause(retry)) => return Poll::Ready(Step::Pause(retry)),
+                    // The relay has made a notice of what was for the client.
+                    Some(Item::Raw(_)) => continue,
                     Some(Item::Done(answer)) => Step::Done(answer),
                     Some(Item::Failed(fault)) => Step::Failed(fault),
                     None => Step::Failed(Fault::Internal),
@@ -137,7 +146,7 @@ impl Drop for Exchange {
         tasks::spawn("call without a client", async move {
             let mut left = left;
             // Ends when the call does or when it is cancelled; the relay's deadlines bound it.
-            while let Some(Step::Notice(_)) = left.next().await {}
+            while let Some(Step::Notice(_) | Step::Ask(_) | Step::Pause(_)) = left.next().await {}
             left.work = Work::Over;
         })
         .detach();

@@ -4,5 +4,6 @@ pub mod answers;
 pub mod capabilities;
 pub mod methods;
 pub mod names;
+pub mod questions;
 pub mod revision;
 pub mod uris;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::base::clock;
 use crate::call::{Answer, Call, Endpoint, Fault, LogLevel, Reply};
 use crate::config::snapshot::Upstream;
 use crate::jsonrpc::text;
@@ -12,6 +13,10 @@ use crate::relay::route::Relay;
 /// How long a session that opens right after the start waits for the upstreams' first answers, whose
 /// capabilities and instructions it shows for all its life (LIFE-13, F-083). Later ones never wait (LIFE-17).
 const FIRST: Duration = Duration::from_secs(1);
+
+/// How long a session that sets its log level waits until its upstreams know it, so that what it calls next is
+/// reported by it already.
+const LEVEL: Duration = Duration::from_secs(1);
 
 /// Answers a call that concerns the gateway alone.
 ///
@@ -31,13 +36,14 @@ pub async fn answer(relay: &Relay, call: &Call) -> Result<Reply, Fault> {
 ///
 /// # Errors
 /// `InvalidParams` for an unknown level.
-pub fn set_level(relay: &Relay, call: &Call) -> Result<Reply, Fault> {
+pub async fn set_level(relay: &Relay, call: &Call) -> Result<Reply, Fault> {
     let level = call.param("level").and_then(|name| LogLevel::parse(&name));
     let Some(level) = level else {
         return Err(Fault::InvalidParams("`level` is missing or unknown".into()));
     };
     call.session.set_log_level(level);
-    relay.upstreams.set_log_level(&call.session);
+    // Whoever is slow learns it later, and fails nobody's request.
+    let _ = clock::within(LEVEL, relay.upstreams.set_log_level(&call.session)).await;
     Ok(Reply::empty())
 }
 

@@ -9,3 +9,4 @@ pub mod here;
 pub mod lists;
 pub mod one;
 pub mod route;
+pub mod told;

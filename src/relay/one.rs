@@ -119,7 +119,7 @@ fn note_unknown(
     }
     let error = object_at(message.text(), message.body()).ok().flatten();
     if error.is_some_and(|error| error.value(message.text(), "code") == Some(b"-32602".as_slice())) {
-        crate::call::Observer::list_changed(catalog, upstream, kind);
+        catalog.list_changed(upstream, kind);
     }
 }
 

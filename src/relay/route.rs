@@ -59,7 +59,7 @@ impl Relay {
             Answer::One(slot) => one::call(self, call, slot).await,
             Answer::List(kind) => lists::list(self, &call, kind).await,
             Answer::Here => here::answer(self, &call).await,
-            Answer::All => here::set_level(self, &call),
+            Answer::All => here::set_level(self, &call).await,
         }
     }
 }

@@ -162,7 +162,7 @@ mod tests {
             .map(|item| match item {
                 Item::Notice(text) => String::from_utf8_lossy(&text).into_owned(),
                 Item::Failed(_) => "end".into(),
-                Item::Done(_) => "done".into(),
+                _ => "done".into(),
             })
             .collect()
             .await;

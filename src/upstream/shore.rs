@@ -155,9 +155,12 @@ impl Upstreams for ServerShore {
         self.peers.get(upstream.index()).is_some_and(|peer| peer.announces())
     }
 
-    fn set_log_level(&self, session: &Arc<Session>) {
+    fn set_log_level(&self, session: &Arc<Session>) -> BoxFuture<'static, ()> {
         self.peers.iter().for_each(|peer| peer.set_log_level(session));
+        std::future::ready(()).boxed()
     }
+
+    fn roots_changed(&self, _: &Arc<Session>) {}
 
     fn release(&self, session: &Arc<Session>) {
         self.peers.iter().for_each(|peer| peer.release(session));

@@ -10,14 +10,15 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use portcullis::base::{clock, tasks};
 use portcullis::call::{
-    Answer, Body, Endpoint, Fault, Item, Observer, OutCall, OutService, Params, Principal, Purpose, Reply,
-    Session, SessionKey, UpstreamId,
+    Answer, Body, Endpoint, Fault, Item, Observer, OutCall, OutService, Params, Principal, Purpose, Question,
+    Reply, Session, SessionKey, UpstreamId,
 };
 use portcullis::config::environment::Environment;
 use portcullis::config::{Format, parse};
 use portcullis::jsonrpc::view::object_at;
 use portcullis::jsonrpc::{Edits, Id, Message, Object};
 use portcullis::mcp::methods::{self, ItemKind};
+use portcullis::mcp::questions::QuestionKind;
 use portcullis::mcp::revision::Revision;
 use portcullis::telemetry::meters::UpstreamMeter;
 use portcullis::upstream::ServerShore;
@@ -255,11 +256,15 @@ async fn request<R: AsyncRead + Unpin>(read: &mut BufReader<R>, connection: usiz
 // === The shore ===
 
 /// What the relay is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
     Changed(ItemKind),
     Lost,
     Reconnected,
+    /// A session's notification, as the upstream wrote it.
+    Told(SessionKey, String),
+    /// A session's client was asked.
+    Asked(SessionKey, QuestionKind),
 }
 
 struct Listening(mpsc::UnboundedSender<News>);
@@ -275,6 +280,17 @@ impl Observer for Listening {
 
     fn reconnected(&self, _: UpstreamId) {
         let _ = self.0.send(News::Reconnected);
+    }
+
+    fn told(&self, _: UpstreamId, session: &Arc<Session>, notification: Message) {
+        let _ =
+            self.0.send(News::Told(session.key, String::from_utf8_lossy(notification.text()).into_owned()));
+    }
+
+    fn asked(&self, session: &Arc<Session>, question: Question) {
+        let _ = self.0.send(News::Asked(session.key, question.kind));
+        // Nobody answers here.
+        drop(question);
     }
 }
 
@@ -393,6 +409,9 @@ pub async fn all(reply: Result<Reply, Fault>) -> Vec<String> {
     while let Some(item) = clock::within(PATIENCE, items.next()).await.expect("the next item") {
         out.push(match item {
             Item::Notice(text) => String::from_utf8_lossy(&text).into_owned(),
+            Item::Raw(message) => String::from_utf8_lossy(message.text()).into_owned(),
+            Item::Ask(question) => format!("{question:?}"),
+            Item::Pause(retry) => format!("pause {retry:?}"),
             Item::Done(answer) => text(answer).await.unwrap(),
             Item::Failed(fault) => fault.to_string(),
         });

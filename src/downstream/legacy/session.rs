@@ -15,7 +15,7 @@ use dashmap::DashMap;
 
 use crate::base::seal::{Purpose, Ring};
 use crate::base::{clock, ids};
-use crate::call::{Endpoint, Principal, Session, SessionKey, Upstreams};
+use crate::call::{Attendant, Endpoint, Principal, Session, SessionKey};
 use crate::config::snapshot::Sessions as Limits;
 use crate::downstream::legacy::in_flight::InFlight;
 use crate::downstream::legacy::stream::Standing;
@@ -99,16 +99,16 @@ pub struct Sessions {
     ring: Arc<Ring>,
     open: DashMap<Box<str>, Arc<Entry>>,
     taken: Arc<Taken>,
-    upstreams: Arc<dyn Upstreams>,
+    attendant: Arc<dyn Attendant>,
 }
 
 const PURPOSE: Purpose = Purpose("session");
 
 impl Sessions {
-    /// An empty table. `upstreams` is told of sessions that end.
+    /// An empty table. `attendant` is told of sessions that end.
     #[must_use]
-    pub fn new(limits: Limits, ring: Arc<Ring>, upstreams: Arc<dyn Upstreams>) -> Self {
-        Self { limits, ring, open: DashMap::new(), taken: Arc::default(), upstreams }
+    pub fn new(limits: Limits, ring: Arc<Ring>, attendant: Arc<dyn Attendant>) -> Self {
+        Self { limits, ring, open: DashMap::new(), taken: Arc::default(), attendant }
     }
 
     /// A session that is not in the table yet.
@@ -173,7 +173,7 @@ impl Sessions {
         if let Some((guard, _place)) = held {
             guard.close(end);
         }
-        self.upstreams.release(&entry.shared);
+        self.attendant.ended(&entry.shared);
     }
 
     /// Ends those that are idle; called at intervals.
@@ -249,25 +249,14 @@ impl crate::call::Audience for Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::{Fault, Handshake, Proof, UpstreamId};
+    use crate::call::Proof;
 
     struct Nobody;
 
-    impl Upstreams for Nobody {
-        fn connect(
-            &self,
-            _: UpstreamId,
-        ) -> futures_util::future::BoxFuture<'static, Result<Arc<Handshake>, Fault>> {
-            Box::pin(std::future::ready(Err(Fault::Internal)))
-        }
+    impl Attendant for Nobody {
+        fn roots_changed(&self, _: &Arc<Session>) {}
 
-        fn announces(&self, _: UpstreamId) -> bool {
-            false
-        }
-
-        fn set_log_level(&self, _: &Arc<Session>) {}
-
-        fn release(&self, _: &Arc<Session>) {}
+        fn ended(&self, _: &Arc<Session>) {}
     }
 
     /// F-092: places are taken before the handshake, so that many at once stay within the limits too.

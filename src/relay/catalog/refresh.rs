@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::base::backoff::Backoff;
 use crate::base::{clock, tasks};
-use crate::call::{Audience, Endpoint, Fault, Observer, OutService, UpstreamId, Upstreams};
+use crate::call::{Audience, Endpoint, Fault, OutService, UpstreamId, Upstreams};
 use crate::config::snapshot::{Snapshot as Config, Transport};
 use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::board::Board;
@@ -62,6 +62,16 @@ pub struct Catalog {
 }
 
 impl Catalog {
+    /// Notes that a list of an upstream has changed: it is read anew.
+    pub fn list_changed(&self, upstream: UpstreamId, kind: ItemKind) {
+        self.members[upstream.index()].mark(kind);
+    }
+
+    /// Notes that all lists of an upstream may have changed unseen.
+    pub fn doubt(&self, upstream: UpstreamId) {
+        self.members[upstream.index()].mark_all();
+    }
+
     /// A catalog that knows what an earlier run kept, and reads nothing before [`start`](Self::start).
     #[must_use]
     pub fn new(config: Arc<Config>, upstreams: Arc<dyn Upstreams>, out: OutService) -> Arc<Self> {
@@ -411,20 +421,6 @@ enum Woken {
 
 fn draw() -> u32 {
     u32::from_ne_bytes(crate::base::ids::random_bytes())
-}
-
-impl Observer for Catalog {
-    fn list_changed(&self, upstream: UpstreamId, kind: ItemKind) {
-        self.members[upstream.index()].mark(kind);
-    }
-
-    fn connection_lost(&self, upstream: UpstreamId) {
-        self.members[upstream.index()].mark_all();
-    }
-
-    fn reconnected(&self, upstream: UpstreamId) {
-        self.members[upstream.index()].mark_all();
-    }
 }
 
 #[cfg(test)]

@@ -94,7 +94,11 @@ impl Upstreams for Stage {
         self.announces.load(Ordering::Relaxed)
     }
 
-    fn set_log_level(&self, _: &Arc<Session>) {}
+    fn set_log_level(&self, _: &Arc<Session>) -> BoxFuture<'static, ()> {
+        std::future::ready(()).boxed()
+    }
+
+    fn roots_changed(&self, _: &Arc<Session>) {}
 
     fn release(&self, _: &Arc<Session>) {}
 }
@@ -225,7 +229,7 @@ async fn r_22_lists_live_for_a_day_without_their_upstream() {
     stage.list(ALPHA, "prompts/list", r#"{"name":"p"}"#);
     pass(HOUR).await;
     stage.leaves(ALPHA);
-    catalog.connection_lost(ALPHA);
+    catalog.doubt(ALPHA);
     pass(23 * HOUR).await;
     assert_eq!(prompts(), Some(1));
     pass(2 * HOUR).await;
