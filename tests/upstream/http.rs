@@ -363,7 +363,7 @@ async fn the_log_level_is_told_and_told_again() {
     done(rig.call(&session, r#"{"name":"t"}"#).await).await;
     server.wait_for(|seen| seen.method() == "logging/setLevel" && seen.body.contains("warning")).await;
     session.set_log_level(LogLevel::Debug);
-    rig.shore.set_log_level(&session);
+    rig.shore.set_log_level(&session).await;
     server.wait_for(|seen| seen.method() == "logging/setLevel" && seen.body.contains("debug")).await;
 }
 
