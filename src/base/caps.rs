@@ -104,6 +104,12 @@ pub const READ: Duration = Duration::from_secs(30);
 pub const CALL_IDLE: Duration = Duration::from_mins(5);
 /// For a call in all.
 pub const CALL: Duration = Duration::from_hours(1);
+/// For the answer to a question of an upstream: a person may be away for a while, an upstream does not wait for ever.
+pub const QUESTION: Duration = Duration::from_mins(10);
+/// Questions of one connection that wait for answers: a runaway loop is not a person's problem (ELIC-17).
+pub const QUESTIONS_PER_CONNECTION: usize = 64;
+/// Resources that the sessions of one connection may be subscribed to.
+pub const SUBSCRIPTIONS: usize = 1_000;
 
 // Sealed handles (D5)
 

@@ -197,18 +197,32 @@ impl Drop for Wait {
 ///
 /// [`Elapsed`] if the moment came first. Work that is ready at once never fails.
 pub fn within<F: Future>(at: Instant, work: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
-    Within { work, wait: until(at) }
+    renewable(at, work, || None)
+}
+
+/// As [`within`], but at the moment `renew` is asked for a later one.
+///
+/// # Errors
+///
+/// [`Elapsed`] once `renew` knows none. Work that is ready at once never fails.
+pub fn renewable<F: Future, R: FnMut() -> Option<Instant>>(
+    at: Instant,
+    work: F,
+    renew: R,
+) -> impl Future<Output = Result<F::Output, Elapsed>> {
+    Within { work, wait: until(at), renew }
 }
 
 pin_project_lite::pin_project! {
-    struct Within<F> {
+    struct Within<F, R> {
         #[pin]
         work: F,
         wait: Wait,
+        renew: R,
     }
 }
 
-impl<F: Future> Future for Within<F> {
+impl<F: Future, R: FnMut() -> Option<Instant>> Future for Within<F, R> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -216,8 +230,13 @@ impl<F: Future> Future for Within<F> {
         if let Poll::Ready(output) = this.work.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        ready!(Pin::new(this.wait).poll(cx));
-        Poll::Ready(Err(Elapsed))
+        loop {
+            ready!(Pin::new(&mut *this.wait).poll(cx));
+            match (this.renew)() {
+                Some(at) => *this.wait = until(at),
+                None => return Poll::Ready(Err(Elapsed)),
+            }
+        }
     }
 }
 
@@ -304,5 +323,16 @@ mod tests {
             drop(runtime);
             assert!(pace() == Pace::Still);
         }
+    }
+
+    /// A wait that is renewed goes on to the later moment, and no further.
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_is_renewed_until_there_is_no_later_moment() {
+        let began = clock::now();
+        let mut later = [3, 5].into_iter().map(|seconds| began + Duration::from_secs(seconds));
+        let late = renewable(began + Duration::from_secs(1), pending::<()>(), || later.next()).await;
+        assert!(late.is_err());
+        let took = clock::now() - began;
+        assert!(took >= Duration::from_secs(5) && took < Duration::from_secs(6), "{took:?}");
     }
 }

@@ -134,6 +134,19 @@ impl Reply {
     }
 }
 
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Notice(_) => f.write_str("Item::Notice"),
+            Self::Raw(message) => write!(f, "Item::Raw({})", message.method()),
+            Self::Ask(question) => write!(f, "Item::Ask({question:?})"),
+            Self::Pause(retry) => write!(f, "Item::Pause({retry:?})"),
+            Self::Done(_) => f.write_str("Item::Done"),
+            Self::Failed(fault) => write!(f, "Item::Failed({fault:?})"),
+        }
+    }
+}
+
 impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -152,6 +152,7 @@ impl Names {
             tools: ToolFilter { include: entry.include_tools, exclude: entry.exclude_tools },
             instructions: own.instructions.unwrap_or(snapshot.catalog.instructions),
             required: own.required,
+            questions: own.questions,
         }
     }
 }

@@ -152,6 +152,7 @@ impl Snapshot {
             tools: ToolFilter::default(),
             instructions: Instructions::default(),
             required: false,
+            questions: None,
         }));
         snapshot
     }

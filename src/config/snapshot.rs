@@ -23,6 +23,7 @@ pub use super::schema::drain::Drain;
 pub use super::schema::gateway::Runtime;
 pub use super::schema::http::Http;
 pub use super::schema::log::{Log, LogFormat, LogLevel};
+pub use super::schema::own::Asks;
 pub use super::schema::sessions::Sessions;
 pub use super::schema::timeouts::{Timeouts, ToolTimeouts};
 
@@ -106,6 +107,8 @@ pub struct Upstream {
     pub instructions: Instructions,
     /// Whether the gateway is unready without it.
     pub required: bool,
+    /// What it may ask clients for; none for what goes without saying.
+    pub questions: Option<Vec<Asks>>,
 }
 
 /// Who shares a connection to an upstream.

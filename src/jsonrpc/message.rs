@@ -185,6 +185,19 @@ impl Message {
         self.text.slice(span)
     }
 
+    /// This response as the answer to another hop's request `id`, its `result` or `error` untouched (RPC-07, RPC-23).
+    #[must_use]
+    pub fn answering(&self, id: &Id) -> Bytes {
+        let body = self.body.clone().unwrap_or(0..0);
+        let mut out = BytesMut::with_capacity(body.len() + id.text().len() + 48);
+        out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
+        out.put_slice(id.text());
+        out.put_slice(if self.kind == Kind::Error { br#","error":"#.as_slice() } else { br#","result":"# });
+        out.put_slice(&self.text[body]);
+        out.put_u8(b'}');
+        out.freeze()
+    }
+
     /// A request or notification of our own, around the edited `params` of this message (RPC-23).
     #[must_use]
     pub fn readdress(&self, id: Option<u64>, method: &str, edits: &Edits) -> Bytes {

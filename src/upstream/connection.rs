@@ -5,11 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+
 use crate::base::clock;
 use crate::call::{Answer, Fault, Handshake, LogLevel, Session};
+use crate::jsonrpc::message::compose;
+use crate::jsonrpc::text;
 use crate::telemetry::meters::Held;
 use crate::upstream::http::session::HttpConnection;
 use crate::upstream::leg::Leg;
+use crate::upstream::patron::{Patron, Voice};
+use crate::upstream::replay;
 use crate::upstream::stdio::child::Grace;
 use crate::upstream::stdio::connection::{Loss, StdioConnection};
 
@@ -88,11 +94,47 @@ impl Connection {
         }
     }
 
-    /// Asks for log messages from `level` on, if the upstream has any (LOG-02).
-    pub fn set_log_level(&self, level: LogLevel) {
+    /// Whom it works for.
+    #[must_use]
+    pub fn patron(&self) -> &Arc<Patron> {
         match &self.transport {
-            Transport::Http(connection) => connection.set_log_level(level),
-            Transport::Stdio(connection) => connection.set_log_level(level),
+            Transport::Http(connection) => &connection.patron,
+            Transport::Stdio(connection) => connection.patron(),
+        }
+    }
+
+    /// Asks for log messages from `level` on, if the upstream has any (LOG-02).
+    pub async fn set_log_level(&self, level: LogLevel) {
+        if let Some(request) = replay::set_level(&self.handshake(), level, || self.next_id()) {
+            self.say(request).await;
+        }
+    }
+
+    /// Gives up a subscription that nobody has any more (RES-09).
+    pub async fn unsubscribe(&self, uri: &str) {
+        let params = format!(r#"{{"uri":{}}}"#, text::quote(uri));
+        self.say(compose(Some(self.next_id()), "resources/unsubscribe", &params)).await;
+    }
+
+    /// Tells that the client's roots have changed, if the upstream was told that it would hear of that (ROOT-03).
+    pub async fn roots_changed(&self) {
+        if self.patron().shown.roots_changed {
+            self.say(compose(None, "notifications/roots/list_changed", "")).await;
+        }
+    }
+
+    /// Sends a message that is no call.
+    async fn say(&self, text: Bytes) {
+        match &self.transport {
+            Transport::Http(connection) => Arc::clone(connection).say(text).await,
+            Transport::Stdio(connection) => connection.say(text).await,
+        }
+    }
+
+    fn next_id(&self) -> u64 {
+        match &self.transport {
+            Transport::Http(connection) => connection.next_id(),
+            Transport::Stdio(connection) => connection.next_id(),
         }
     }
 
@@ -123,17 +165,12 @@ impl Connection {
     }
 
     /// Makes it that of a session, unless it has done what only another may see (R-11).
-    #[must_use]
-    pub fn adopt(&self, session: &Arc<Session>) -> bool {
+    pub async fn adopt(&self, session: &Arc<Session>) -> bool {
         let free = self.spend();
         if free {
-            match &self.transport {
-                Transport::Http(connection) => connection.belong_to(session),
-                Transport::Stdio(connection) => {
-                    if let Some(level) = session.log_level() {
-                        connection.set_log_level(level);
-                    }
-                }
+            self.patron().belong_to(session);
+            if let Some(level) = session.log_level() {
+                self.set_log_level(level).await;
             }
         }
         free

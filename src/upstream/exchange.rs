@@ -1,49 +1,113 @@
-//! One call under way: what drives it, what it has to say on the way, and the reply that both become.
+//! One call under way: what drives it, what it has to say and to ask on the way, and the reply that all become.
 //!
 //! *On drop* of the reply: the driver is dropped, which cancels the call upstream.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::task::AtomicWaker;
+use tokio_util::sync::CancellationToken;
 
-use crate::call::{Answer, Fault, Item, Reply};
+use crate::call::{Answer, Fault, Item, Question, Reply, Session};
+use crate::jsonrpc::Message;
+use crate::upstream::signs::Signs;
 
 /// Does the work of a call and ends with its answer.
 pub type Driver = Pin<Box<dyn Future<Output = Result<Answer, Fault>> + Send>>;
 
 /// How many notices of a call may wait for a client that does not read.
 ///
-/// Beyond it progress is thinned out, keeping the latest (PROG-05).
+/// Beyond it progress is thinned out, keeping the latest (PROG-05), and other notices are lost.
 const WAITING: usize = 64;
 
-/// Notices of one call on their way to its client.
+/// What comes of one call before its answer, on its way to the client.
 #[derive(Debug, Default)]
 pub struct Notices {
+    /// Whose call it is; none for the gateway's own.
+    pub session: Option<Arc<Session>>,
+    /// Signs of life that do not come on the call's own stream, and the standing still of its clock.
+    pub signs: Arc<Signs>,
+    /// Made by the first question.
+    over: OnceLock<CancellationToken>,
     inner: Mutex<Inner>,
     waker: AtomicWaker,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    queue: VecDeque<Bytes>,
+    queue: VecDeque<Item>,
     any: bool,
+    ended: bool,
 }
 
 impl Notices {
-    /// Adds a notice that is ready for the client.
+    /// Those of a call of this session.
+    #[must_use]
+    pub fn of(session: Option<Arc<Session>>) -> Self {
+        Self { session, ..Self::default() }
+    }
+
+    /// Adds progress that is ready for the client.
     pub fn add(&self, notice: Bytes) {
+        self.signs.alive();
+        self.put(|queue| {
+            if queue.len() >= WAITING
+                && let Some(at) = queue.iter().rposition(|item| matches!(item, Item::Notice(_)))
+            {
+                queue.remove(at);
+            }
+            queue.push_back(Item::Notice(notice));
+        });
+    }
+
+    /// Adds a notification of another kind, as the upstream wrote it; says whether there was room.
+    pub fn raw(&self, notification: Message) -> bool {
+        self.signs.alive();
+        let mut room = true;
+        self.put(|queue| {
+            room = queue.len() < WAITING;
+            if room {
+                queue.push_back(Item::Raw(notification));
+            }
+        });
+        room
+    }
+
+    /// Adds a question; what comes back is cancelled when the call is over. There are few of them: whoever asks bounds
+    /// their number.
+    pub fn ask(&self, question: Question) -> CancellationToken {
+        let over = self.over.get_or_init(CancellationToken::new).clone();
+        self.put(|queue| queue.push_back(Item::Ask(question)));
+        // It may have ended before there was anything to cancel.
+        if self.lock().ended {
+            over.cancel();
+        }
+        over
+    }
+
+    /// Notes that the call is over: what it has asked needs no answer any more (CANC-06).
+    pub(super) fn end(&self) {
+        self.lock().ended = true;
+        if let Some(over) = self.over.get() {
+            over.cancel();
+        }
+    }
+
+    /// Adds that the upstream has closed its stream for so long.
+    pub fn pause(&self, retry: Option<Duration>) {
+        self.put(|queue| queue.push_back(Item::Pause(retry)));
+    }
+
+    fn put(&self, change: impl FnOnce(&mut VecDeque<Item>)) {
         {
             let mut inner = self.lock();
-            if inner.queue.len() >= WAITING {
-                inner.queue.pop_back();
-            }
-            inner.queue.push_back(notice);
+            change(&mut inner.queue);
             inner.any = true;
         }
         self.waker.wake();
@@ -55,7 +119,7 @@ impl Notices {
         self.lock().any
     }
 
-    fn take(&self) -> Option<Bytes> {
+    pub(super) fn take(&self) -> Option<Item> {
         self.lock().queue.pop_front()
     }
 
@@ -98,8 +162,15 @@ impl Exchange {
         {
             self.driver = None;
             self.end = Some(end);
+            self.notices.end();
         }
         if self.notices.is_empty() && self.end.is_none() { Poll::Pending } else { Poll::Ready(()) }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.notices.end();
     }
 }
 
@@ -108,9 +179,9 @@ impl Stream for Exchange {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
         loop {
-            // Notices that came before the end go before it (RPC-28).
-            if let Some(notice) = self.notices.take() {
-                return Poll::Ready(Some(Item::Notice(notice)));
+            // What came before the end goes before it (RPC-28).
+            if let Some(item) = self.notices.take() {
+                return Poll::Ready(Some(item));
             }
             match self.end.take() {
                 Some(Ok(answer)) => return Poll::Ready(Some(Item::Done(answer))),
@@ -176,6 +247,9 @@ mod tests {
             notices.add(Bytes::from(n.to_string()));
         }
         assert_eq!(notices.lock().queue.len(), WAITING);
-        assert_eq!(notices.lock().queue.back().unwrap(), "999");
+        let raw = Message::parse(Bytes::from_static(br#"{"jsonrpc":"2.0","method":"m"}"#)).unwrap();
+        assert!(!notices.raw(raw), "nor do other notices");
+        let last = notices.lock().queue.pop_back();
+        assert!(matches!(last, Some(Item::Notice(text)) if text == "999"), "the latest is kept");
     }
 }

@@ -7,7 +7,7 @@ use crate::call::Handshake;
 use crate::jsonrpc::message::compose;
 use crate::jsonrpc::view::{elements_at, object_at};
 use crate::jsonrpc::{Kind, Message, Object, text};
-use crate::mcp::capabilities::ServerCapabilities;
+use crate::mcp::capabilities::{ClientCapabilities, ServerCapabilities};
 use crate::mcp::revision::Revision;
 
 /// Why a handshake did not come about. The texts reach clients, so upstreams' own words are not in them.
@@ -35,11 +35,12 @@ pub enum HandshakeError {
     Malformed(&'static str),
 }
 
-/// The request. The gateway declares no client capabilities and its own identity (LIFE-02, LIFE-14).
+/// The request. The gateway declares what the client can be asked for, and its own identity (LIFE-02, LIFE-14).
 #[must_use]
-pub fn request(id: u64, revision: Revision) -> Bytes {
+pub fn request(id: u64, revision: Revision, shown: ClientCapabilities) -> Bytes {
     let params = format!(
-        r#"{{"protocolVersion":"{revision}","capabilities":{{}},"clientInfo":{{"name":"portcullis","version":"{}"}}}}"#,
+        r#"{{"protocolVersion":"{revision}","capabilities":{},"clientInfo":{{"name":"portcullis","version":"{}"}}}}"#,
+        shown.to_json(revision),
         env!("CARGO_PKG_VERSION")
     );
     compose(Some(id), "initialize", &params)
@@ -117,13 +118,14 @@ mod tests {
         Message::parse(Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":1,{body}}}"#))).unwrap()
     }
 
-    /// LIFE-02
+    /// LIFE-02, LIFE-14
     #[test]
-    fn we_say_who_we_are_and_declare_nothing() {
-        let request = Message::parse(request(1, Revision::V2025_06_18)).unwrap();
+    fn we_say_who_we_are_and_what_the_client_can_do() {
+        let shown = ClientCapabilities { roots: true, url: true, ..ClientCapabilities::default() };
+        let request = Message::parse(request(1, Revision::V2025_06_18, shown)).unwrap();
         let text = String::from_utf8_lossy(request.text()).into_owned();
         assert!(text.contains(
-            r#""protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"portcullis""#
+            r#""protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"portcullis""#
         ));
     }
 

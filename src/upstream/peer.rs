@@ -3,6 +3,7 @@
 //! *Invariants.* Connections of one key are opened one at a time, and all who wait share the outcome
 //! (F-089). What belongs to a session ends with it.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,20 +12,24 @@ use dashmap::DashMap;
 use tokio::sync::Semaphore;
 
 use crate::base::{clock, tasks};
-use crate::call::{Fault, Purpose, Session};
+use crate::call::{Fault, LogLevel, Purpose, Session, SessionKey};
 use crate::config::snapshot::{Isolation, Upstream};
 use crate::mcp::revision::Revision;
 use crate::telemetry::words::UpstreamCondition;
 use crate::upstream::blame::Blame;
 use crate::upstream::condition::Condition;
 use crate::upstream::connection::{Connection, Transport};
-use crate::upstream::flight::{Failure, Flight};
+use crate::upstream::flight::Failure;
 use crate::upstream::health::Breaker;
 use crate::upstream::http::session::HttpConnection;
 use crate::upstream::http::way::Way;
 use crate::upstream::key::Key;
+use crate::upstream::offer::{self, Offer, Policy};
+use crate::upstream::patron::{Manner, Patron};
 use crate::upstream::report::Report;
-use crate::upstream::starts::{Crashes, Kin, Want, own_tenant};
+use crate::upstream::slot::Slot;
+use crate::upstream::starts::{Kin, Want, own_tenant};
+use crate::upstream::unbound::Unbound;
 
 /// Calls to one upstream that may be under way at once; more wait for their turn.
 ///
@@ -60,7 +65,11 @@ pub struct Peer {
     pub report: Report,
     /// How many calls may be under way.
     pub permits: Arc<Semaphore>,
+    /// What it may ask whom for.
+    pub policy: Policy,
     slots: DashMap<Key, Arc<Slot>>,
+    /// The log levels that sessions asked for which share a connection.
+    levels: Mutex<HashMap<SessionKey, LogLevel>>,
     /// Whether it issues session ids: not known, yes, no.
     sessions: AtomicU8,
     /// Connections that are ending.
@@ -69,29 +78,6 @@ pub struct Peer {
     stopped: AtomicBool,
     /// A session has taken over the catalog's connection before.
     adopted: AtomicBool,
-}
-
-/// The place of one connection.
-#[derive(Default)]
-struct Slot {
-    open: Mutex<Option<Arc<Connection>>>,
-    opening: Flight<Arc<Connection>>,
-    crashes: Crashes,
-}
-
-impl Slot {
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn current(&self) -> Option<Arc<Connection>> {
-        self.lock().clone().filter(|connection| !connection.is_closed())
-    }
-}
-
-/// What an upstream is offered: a session's connection speaks the session's revision (LIFE-16).
-fn offered(key: &Key, purpose: &Purpose) -> Revision {
-    key.owner(purpose).map_or(Revision::LATEST, |owner| owner.revision)
 }
 
 const UNKNOWN: u8 = 0;
@@ -108,6 +94,7 @@ impl Peer {
         ending: tasks::Group,
     ) -> Self {
         let blame = Blame::new(Arc::clone(&config.name));
+        let policy = Policy::of(&config);
         Self {
             config,
             road,
@@ -116,7 +103,9 @@ impl Peer {
             blame,
             report: health.report,
             permits: Arc::new(Semaphore::new(CALLS)),
+            policy,
             slots: DashMap::new(),
+            levels: Mutex::default(),
             sessions: AtomicU8::new(UNKNOWN),
             ending,
             stopped: AtomicBool::new(false),
@@ -130,6 +119,16 @@ impl Peer {
             Road::Http(_) if self.sessions.load(Ordering::Relaxed) == ISSUES_NONE => Isolation::Shared,
             _ => Isolation::Session,
         })
+    }
+
+    /// What an upstream is offered: a session's connection speaks the session's revision, and for its client
+    /// (LIFE-14, LIFE-16).
+    fn offer(&self, key: &Key, purpose: &Purpose) -> Offer {
+        match (key, key.owner(purpose)) {
+            (_, Some(owner)) => Offer { revision: owner.revision, capabilities: self.policy.toward(owner) },
+            (Key::Shared, None) => offer::of_catalog(self.isolation(), &self.policy),
+            _ => offer::of_catalog(Isolation::Shared, &self.policy),
+        }
     }
 
     /// The connection for a call, opened if need be; the caller sets the deadline.
@@ -175,7 +174,7 @@ impl Peer {
         if let Some(connection) = place.current() {
             return Ok(connection);
         }
-        if let Some(connection) = self.adopt(key, purpose) {
+        if let Some(connection) = self.adopt(place, key, purpose).await {
             *place.lock() = Some(Arc::clone(&connection));
             return Ok(connection);
         }
@@ -189,7 +188,7 @@ impl Peer {
         }
         place.crashes.pause(loss, &self.blame, &self.report).await?;
         drop(lost);
-        let opened = self.open(key, purpose).await;
+        let opened = self.open(place, key, purpose).await;
         place.crashes.opened(opened.is_ok());
         let connection = opened?;
         *place.lock() = Some(Arc::clone(&connection));
@@ -199,23 +198,33 @@ impl Peer {
 
     /// The catalog's connection becomes the first session's, if it has answered nothing but lists and speaks
     /// what the session speaks. The catalog goes on using it until the session ends.
-    fn adopt(&self, key: &Key, purpose: &Purpose) -> Option<Arc<Connection>> {
+    async fn adopt(&self, place: &Slot, key: &Key, purpose: &Purpose) -> Option<Arc<Connection>> {
         let (Key::Session(_), Purpose::Session(session)) = (key, purpose) else { return None };
-        let shared = self.slots.get(&Key::Shared)?.current()?;
-        // An upstream that answered the latest revision with an older one would answer the session's so, too.
-        if shared.handshake().revision > session.revision {
+        let slot = Arc::clone(&*self.slots.get(&Key::Shared)?);
+        let shared = slot.current()?;
+        let revision = shared.handshake().revision;
+        // An upstream that answered the latest revision with an older one would answer the session's so, too. It has
+        // to have been told of just what this client can be asked for (LIFE-14).
+        let shown = shared.patron().shown.within(revision);
+        if revision > session.revision || shown != self.policy.toward(session).within(revision) {
             return None;
         }
         // Where no process is saved, once is enough: lists would be read anew after each short session.
         let again = matches!(self.road, Road::Http(_)) && self.adopted.swap(true, Ordering::Relaxed);
-        (!again && shared.adopt(session)).then_some(shared)
+        if again || !shared.adopt(session).await {
+            return None;
+        }
+        slot.hand_over(place);
+        Some(shared)
     }
 
     /// A child that was opened while the catalog had none: what the catalog knows may be old by now, and it reads
-    /// over this child rather than start another, unless the revision would hide something from it.
+    /// over this child rather than start another, unless the revision, or what its client cannot be asked for, would
+    /// hide something from it.
     fn lend(&self, key: &Key, purpose: &Purpose, connection: &Arc<Connection>) {
         let Road::Stdio(kin) = &self.road else { return };
-        if *key == Key::Shared {
+        let (offered, wanted) = (self.offer(key, purpose), self.offer(&Key::Shared, &Purpose::Catalog));
+        if *key == Key::Shared || offered.capabilities.and(wanted.capabilities) != wanted.capabilities {
             return;
         }
         let shared = Arc::clone(&self.slots.entry(Key::Shared).or_default());
@@ -223,20 +232,43 @@ impl Peer {
         if shared.as_ref().is_some_and(|connection| !connection.is_closed()) {
             return;
         }
-        let offered = offered(key, purpose);
-        if offered == Revision::LATEST || connection.handshake().revision < offered {
+        if offered.revision == Revision::LATEST || connection.handshake().revision < offered.revision {
             *shared = Some(Arc::clone(connection));
         }
         drop(shared);
         kin.unbound.reconnected();
     }
 
-    async fn open(self: &Arc<Self>, key: &Key, purpose: &Purpose) -> Result<Arc<Connection>, Failure> {
+    /// Whom a connection will work for.
+    fn patron(
+        &self,
+        place: &Slot,
+        unbound: &Unbound,
+        offered: Offer,
+        owner: Option<&Arc<Session>>,
+    ) -> Patron {
+        let manner = Manner {
+            shown: offered.capabilities,
+            policy: self.policy,
+            patience: self.config.timeouts.question,
+            subscriptions: place.subscriptions(),
+        };
+        Patron::new(manner, unbound.clone(), owner.cloned())
+    }
+
+    async fn open(
+        self: &Arc<Self>,
+        place: &Slot,
+        key: &Key,
+        purpose: &Purpose,
+    ) -> Result<Arc<Connection>, Failure> {
         let owner = key.owner(purpose);
-        let offered = offered(key, purpose);
+        let offered = self.offer(key, purpose);
         let opened = match &self.road {
             Road::Http(way) => {
-                HttpConnection::open(Arc::clone(way), offered, owner.cloned()).await.map(Transport::Http)
+                let patron = self.patron(place, &way.unbound, offered, owner);
+                let opened = HttpConnection::open(Arc::clone(way), offered.revision, patron).await;
+                opened.map(Transport::Http)
             }
             Road::Stdio(kin) => {
                 let tenant = match purpose {
@@ -244,11 +276,9 @@ impl Peer {
                     Purpose::Catalog => own_tenant(),
                 };
                 let serves_catalog = *key == Key::Shared;
-                let opened = kin.open(Want { tenant, offered, serves_catalog }).await;
-                if let (Ok(connection), Some(level)) = (&opened, owner.and_then(|owner| owner.log_level())) {
-                    connection.set_log_level(level);
-                }
-                opened.map(Transport::Stdio)
+                let patron = self.patron(place, &kin.unbound, offered, owner);
+                let want = Want { tenant, offered: offered.revision, patron, serves_catalog };
+                kin.open(want).await.map(Transport::Stdio)
             }
             Road::None(why) => Err(Failure::plain(self.blame.unsent(why.clone()))),
         };
@@ -259,6 +289,11 @@ impl Peer {
                 if *key != Key::Shared {
                     // It is its session's from the start.
                     connection.spend();
+                }
+                if owner.is_none()
+                    && let Some(level) = self.widest_level()
+                {
+                    connection.set_log_level(level).await;
                 }
                 Ok(Arc::new(connection))
             }
@@ -278,22 +313,73 @@ impl Peer {
         self.condition.ready(connection.handshake().revision);
     }
 
-    /// Tells the session's own connection its log level.
-    pub fn set_log_level(&self, session: &Session) {
+    /// Tells the session's connection its log level. One on the network that logs is opened for that; a child learns it
+    /// when it is started (LOG-02).
+    pub async fn set_log_level(self: Arc<Self>, session: Arc<Session>) {
         let Some(level) = session.log_level() else { return };
-        let own = self.slots.get(&Key::Session(session.key)).and_then(|slot| slot.current());
-        if let Some(connection) = own {
-            connection.set_log_level(level);
+        let purpose = Purpose::Session(Arc::clone(&session));
+        let key = Key::of(&purpose, self.isolation());
+        let open = self.current(&key);
+        if key.owner(&purpose).is_none() {
+            self.levels().insert(session.key, level);
+            if let (Some(connection), Some(widest)) = (open, self.widest_level()) {
+                connection.set_log_level(widest).await;
+            }
+        } else if let Some(connection) = open {
+            connection.set_log_level(level).await;
+        } else if self.logs_on_the_network() {
+            // It is told while it opens. Whether it opens or not is for calls to report.
+            let _ = self.connection(&purpose).await;
+        }
+    }
+
+    fn logs_on_the_network(&self) -> bool {
+        let logs = |connection: Arc<Connection>| connection.handshake().capabilities.logging;
+        matches!(self.road, Road::Http(_)) && self.current(&Key::Shared).is_some_and(logs)
+    }
+
+    /// The level that tells enough for every session that shares a connection; each is sent only its own (LOG-02).
+    fn widest_level(&self) -> Option<LogLevel> {
+        self.levels().values().min().copied()
+    }
+
+    fn levels(&self) -> MutexGuard<'_, HashMap<SessionKey, LogLevel>> {
+        self.levels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection of a key, if one is open.
+    fn current(&self, key: &Key) -> Option<Arc<Connection>> {
+        self.slots.get(key).and_then(|slot| slot.current())
+    }
+
+    /// Tells the session's own connection that its client's roots have changed (ROOT-03).
+    pub fn roots_changed(&self, session: &Session) {
+        if let Some(connection) = self.current(&Key::Session(session.key)) {
+            let told = async move { connection.roots_changed().await };
+            self.ending.spawn("upstream news of roots", told).detach();
         }
     }
 
     /// Ends what belongs to a session.
     pub fn release(&self, session: &Session) {
         self.forget(&Key::Session(session.key));
+        self.levels().remove(&session.key);
+        for slot in self.slots.iter().filter(|slot| !matches!(slot.key(), Key::Session(_))) {
+            let over = slot.subscriptions().release(session);
+            if let (false, Some(connection)) = (over.is_empty(), slot.current()) {
+                let told = async move {
+                    for uri in over {
+                        connection.unsubscribe(&uri).await;
+                    }
+                };
+                self.ending.spawn("upstream unsubscribing", told).detach();
+            }
+        }
     }
 
-    /// Ends connections that nobody has used for `limit`: children, and what a caller or a tenant shares.
-    pub fn sweep(&self, limit: Duration) {
+    /// Ends connections that nobody has used for `limit`: children, and what a caller or a tenant shares. Those that
+    /// somebody listens to stay, and are opened again when they were lost (LIFE-26).
+    pub fn sweep(self: &Arc<Self>, limit: Duration) {
         let now = clock::now();
         if let Road::Http(way) = &self.road {
             way.endpoint.sweep();
@@ -303,11 +389,21 @@ impl Peer {
             .slots
             .iter()
             .filter(|slot| !is_http || matches!(slot.key(), Key::Caller(_) | Key::Tenant(_)))
+            .filter(|slot| slot.subscriptions().is_empty())
             .filter(|slot| slot.current().is_some_and(|connection| connection.idle(now) >= limit))
             .map(|slot| slot.key().clone())
             .collect();
         for key in idle {
             self.forget(&key);
+        }
+        let missed: Vec<_> = self.slots.iter().filter_map(|slot| slot.missed()).collect();
+        for session in missed {
+            let this = Arc::clone(self);
+            let opened = async move {
+                // What fails is tried again with the next sweep, and paused like any start.
+                let _ = this.connection(&Purpose::Session(session)).await;
+            };
+            self.ending.spawn("upstream reopening", opened).detach();
         }
     }
 

@@ -156,11 +156,13 @@ impl Upstreams for ServerShore {
     }
 
     fn set_log_level(&self, session: &Arc<Session>) -> BoxFuture<'static, ()> {
-        self.peers.iter().for_each(|peer| peer.set_log_level(session));
-        std::future::ready(()).boxed()
+        let told = self.peers.iter().map(|peer| Arc::clone(peer).set_log_level(Arc::clone(session)));
+        join_all(told).map(drop).boxed()
     }
 
-    fn roots_changed(&self, _: &Arc<Session>) {}
+    fn roots_changed(&self, session: &Arc<Session>) {
+        self.peers.iter().for_each(|peer| peer.roots_changed(session));
+    }
 
     fn release(&self, session: &Arc<Session>) {
         self.peers.iter().for_each(|peer| peer.release(session));

@@ -14,29 +14,37 @@
 
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use futures_util::StreamExt;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::base::clock;
-use crate::call::{Answer, Body, Fault, OutCall, Purpose, Reply};
+use crate::call::{Answer, Body, Fault, OutCall, Params, Purpose, Reply, Session};
+use crate::jsonrpc::{Kind, Object};
 use crate::mcp::methods::Answer as Answers;
+use crate::upstream::connection::Connection;
 use crate::upstream::deadline::Deadline;
 use crate::upstream::exchange::{self, Notices};
 use crate::upstream::leg::Leg;
 use crate::upstream::peer::Peer;
+use crate::upstream::subscriptions::Due;
 
 /// Carries a call to `peer`.
 ///
 /// # Errors
 /// What failed before anything came back.
 pub async fn call(peer: Arc<Peer>, call: OutCall) -> Result<Reply, Fault> {
-    let notices = Arc::new(Notices::default());
+    let session = match &call.purpose {
+        Purpose::Session(session) => Some(Arc::clone(session)),
+        Purpose::Catalog => None,
+    };
+    let notices = Arc::new(Notices::of(session));
     let driver = Box::pin(drive(peer, call, Arc::clone(&notices)));
     exchange::reply(driver, notices).await
 }
 
 async fn drive(peer: Arc<Peer>, call: OutCall, notices: Arc<Notices>) -> Result<Answer, Fault> {
-    let deadline = Deadline::of(&peer.config, call.method, call.tool.as_deref());
+    let deadline = Deadline::of(&peer.config, call.method, call.tool.as_deref(), Arc::clone(&notices.signs));
     admit(&peer)?;
     let permit = deadline.before(Arc::clone(&peer.permits).acquire_owned()).await?;
     // The semaphore is never closed; were it, the gateway would be going down.
@@ -66,7 +74,57 @@ async fn attempt(peer: &Arc<Peer>, leg: Leg<'_>) -> Result<Answer, Fault> {
     if matches!(leg.call.purpose, Purpose::Catalog) && !matches!(leg.call.method.answer, Answers::List(_)) {
         connection.spend();
     }
-    connection.call(leg).await
+    match Change::of(leg.call) {
+        None => connection.call(leg).await,
+        Some(change) => subscribed(&connection, leg, change).await,
+    }
+}
+
+/// Carries a subscription or its end, unless the upstream has been asked already for other sessions (RES-09, RES-10).
+async fn subscribed(connection: &Connection, leg: Leg<'_>, change: Change<'_>) -> Result<Answer, Fault> {
+    let subscriptions = &connection.patron().subscriptions;
+    let due = match change.end {
+        false => subscriptions.wanted(&change.uri, change.session),
+        true => subscriptions.remove(&change.uri, change.session),
+    };
+    match due {
+        Due::Nothing => Ok(Answer::result("{}")),
+        Due::Full => Err(Fault::Exhausted { what: "the number of subscriptions", key: "unsubscribe some" }),
+        Due::Ask => {
+            let answer = connection.call(leg).await?;
+            let agreed = matches!(&answer.body, Body::Message(message) if message.kind() == Kind::Result);
+            if agreed && !change.end {
+                subscriptions.add(change.uri, change.session);
+            }
+            Ok(answer)
+        }
+    }
+}
+
+/// A change of a session's subscriptions.
+struct Change<'a> {
+    session: &'a Arc<Session>,
+    /// The upstream's own URI.
+    uri: String,
+    end: bool,
+}
+
+impl<'a> Change<'a> {
+    fn of(call: &'a OutCall) -> Option<Self> {
+        let end = match call.method.name {
+            "resources/subscribe" => false,
+            "resources/unsubscribe" => true,
+            _ => return None,
+        };
+        let (Purpose::Session(session), Params::Edited(message, edits)) = (&call.purpose, &call.params)
+        else {
+            return None;
+        };
+        let mut params = BytesMut::new();
+        edits.write(message.text(), message.params()?, &mut params);
+        let uri = Object::scan(&params, 0).ok()?.string(&params, "uri")?.into_owned();
+        Some(Self { session, uri, end })
+    }
 }
 
 /// Whether a call may be made once more: it was surely not executed, or executing it twice does no harm and

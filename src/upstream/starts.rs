@@ -11,6 +11,7 @@ use crate::upstream::blame::Blame;
 use crate::upstream::deadline::Limit;
 use crate::upstream::flight::Failure;
 use crate::upstream::nursery::Nursery;
+use crate::upstream::patron::Patron;
 use crate::upstream::report::Report;
 use crate::upstream::stdio::connection::{Loss, Manners, StdioConnection};
 use crate::upstream::stdio::spawn::{Command, SpawnError};
@@ -39,6 +40,8 @@ pub struct Want {
     pub tenant: Arc<str>,
     /// What it is offered.
     pub offered: Revision,
+    /// Whom it will work for.
+    pub patron: Patron,
     /// Whether it serves the catalog.
     pub serves_catalog: bool,
 }
@@ -77,7 +80,7 @@ impl Kin {
             handshake: Limit { key, after: patience },
             max_message: self.command.max_message,
             blame: self.blame.clone(),
-            unbound: self.unbound.clone(),
+            patron: Arc::new(want.patron),
             serves_catalog: want.serves_catalog,
         };
         let opened = StdioConnection::open(child, want.offered, manners).await;

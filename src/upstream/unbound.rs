@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::call::{Observer, UpstreamId};
+use crate::call::{Observer, Question, Session, UpstreamId};
+use crate::jsonrpc::Message;
 use crate::mcp::methods::ItemKind;
 use crate::upstream::report::Report;
 
@@ -37,6 +38,27 @@ impl Unbound {
     #[must_use]
     pub fn has_channel(&self) -> bool {
         self.channels.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whose news these are.
+    #[must_use]
+    pub fn upstream(&self) -> UpstreamId {
+        self.upstream
+    }
+
+    /// A notification for a session that belongs to none of its calls.
+    pub fn told(&self, session: &Arc<Session>, notification: Message) {
+        if let Some(observer) = self.observers.get() {
+            observer.told(self.upstream, session, notification);
+        }
+    }
+
+    /// A question to a session's client that belongs to none of its calls.
+    pub fn asked(&self, session: &Arc<Session>, question: Question) {
+        // Without an observer the question is dropped, and with it its asker: nobody answers.
+        if let Some(observer) = self.observers.get() {
+            observer.asked(session, question);
+        }
     }
 
     /// A list has changed.

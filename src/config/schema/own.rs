@@ -42,6 +42,21 @@ pub struct Own {
     /// Variables of the gateway that the program gets besides the usual ones.
     #[schemars(with = "Option<Vec<String>>")]
     pub pass_env: Vec<String>,
+    /// What the server may ask clients for, as far as they offer it. When absent: everything, but `roots` only
+    /// a program that serves clients on this machine, whose files are its own.
+    pub questions: Option<Vec<Asks>>,
+}
+
+/// What a server may ask clients for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Asks {
+    /// Answers of the client's model.
+    Sampling,
+    /// Input of the person at the client.
+    Elicitation,
+    /// The folders that the client works in.
+    Roots,
 }
 
 /// The prefix of a server's names.
@@ -70,6 +85,7 @@ impl Own {
             instructions: table.read("instructions", |field| field.choice(&Instructions::WORDS)),
             ca_file: table.read("caFile", |field| field.path()),
             pass_env: table.read("passEnv", |field| field.list(variable_name)).unwrap_or_default(),
+            questions: table.read("questions", |field| field.list(|item| item.choice(&Asks::WORDS))),
         }
     }
 }
@@ -81,6 +97,11 @@ impl Namespace {
         }
         check_namespace(text).ok().map(|()| Self::Word(text.to_owned()))
     }
+}
+
+impl Asks {
+    const WORDS: [(&str, Self); 3] =
+        [("sampling", Self::Sampling), ("elicitation", Self::Elicitation), ("roots", Self::Roots)];
 }
 
 impl JsonSchema for Namespace {

@@ -37,9 +37,12 @@ pub struct Timeouts {
     /// Between two signs of life of a running call: progress, a log message, a part of the answer.
     #[serde(with = "Period")]
     pub call_idle: Duration,
-    /// For a call in all.
+    /// For a call in all. While a client is asked something for a call, neither this nor `callIdle` counts.
     #[serde(with = "Period")]
     pub call: Duration,
+    /// For the answer to a question that the server asks a client, which a person may have to give.
+    #[serde(with = "Period")]
+    pub question: Duration,
 }
 
 /// How long one tool may take, where that differs from the other tools of its upstream.
@@ -68,6 +71,7 @@ impl Default for Timeouts {
             read: caps::READ,
             call_idle: caps::CALL_IDLE,
             call: caps::CALL,
+            question: caps::QUESTION,
         }
     }
 }
@@ -84,6 +88,7 @@ impl Timeouts {
             read: table.read("read", limit).unwrap_or(default.read),
             call_idle: table.read("callIdle", limit).unwrap_or(default.call_idle),
             call: table.read("call", limit).unwrap_or(default.call),
+            question: table.read("question", limit).unwrap_or(default.question),
         }
     }
 }

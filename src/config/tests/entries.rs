@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::snapshot::{Isolation, Remote, RemoteKind, Stdio, Transport, Upstream};
+use crate::config::snapshot::{Asks, Isolation, Remote, RemoteKind, Stdio, Transport, Upstream};
 
 fn upstream(entry: &str) -> std::sync::Arc<Upstream> {
     let snapshot = read_entry(entry, &[("TOKEN", "hunter2"), ("URL", "https://x.example/hunter2")]).unwrap();
@@ -158,12 +158,13 @@ fn own_settings_are_read() {
     let upstream = upstream(
         r#"{"command": "p", "timeout": 60000, "excludeTools": ["x"], "portcullis": {
             "namespace": "word", "isolation": "shared", "required": true, "instructions": "drop",
-            "passEnv": ["A"], "timeouts": {"call": "2h"},
+            "passEnv": ["A"], "questions": ["roots"], "timeouts": {"call": "2h"},
             "toolTimeouts": {"slow": {"callIdle": "10m"}}}}"#,
     );
     assert_eq!(upstream.namespace.as_deref(), Some("word"));
     assert_eq!(upstream.isolation, Some(Isolation::Shared));
     assert!(upstream.required);
+    assert_eq!(upstream.questions, Some(vec![Asks::Roots]));
     assert_eq!(upstream.call_total("any"), Duration::from_secs(7200));
     assert_eq!(upstream.call_idle("any"), Duration::from_secs(60));
     assert_eq!(upstream.call_idle("slow"), Duration::from_secs(600));

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use crate::jsonrpc::Message;
 use crate::upstream::http::session::HttpConnection;
 use crate::upstream::inbound::Inbound;
+use crate::upstream::patron::Bound;
 use crate::upstream::progress;
 use crate::upstream::report::Dropped;
 
-/// A message that came on a stream and belongs to no call of that stream.
-pub(super) fn take(connection: &Arc<HttpConnection>, message: Message) {
+/// A message that came on a stream and belongs to no call of that stream, or to this one.
+pub(super) fn take(connection: &Arc<HttpConnection>, message: Message, bound: Bound<'_>) {
     let report = &connection.way.unbound.report;
     match Inbound::of(message) {
-        Inbound::Request(answer) => connection.post_aside(answer),
-        Inbound::ListChanged(kind) => connection.way.unbound.list_changed(kind),
+        Inbound::Aside(message) => connection.patron.take(connection, message, bound),
         Inbound::Progress(message) => {
             let sides = connection.sides();
             let side = progress::request_of(&message).and_then(|id| sides.get(&id));
@@ -23,6 +23,5 @@ pub(super) fn take(connection: &Arc<HttpConnection>, message: Message) {
             }
         }
         Inbound::Answer(_) => report.dropped(Dropped::Late),
-        Inbound::Other => report.dropped(Dropped::Notification),
     }
 }

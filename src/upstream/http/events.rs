@@ -17,6 +17,7 @@ pub struct Events {
     content: Content,
     decoder: Decoder,
     ended: bool,
+    lost: bool,
     retry: Option<Duration>,
 }
 
@@ -35,7 +36,7 @@ impl Events {
     /// The events in `content`, each of at most `max` bytes.
     #[must_use]
     pub fn new(content: Content, max: usize) -> Self {
-        Self { content, decoder: Decoder::new(max), ended: false, retry: None }
+        Self { content, decoder: Decoder::new(max), ended: false, lost: false, retry: None }
     }
 
     /// The data of the next message; `None` when the stream has ended, cleanly or not. Safe to cancel.
@@ -59,7 +60,8 @@ impl Events {
                         self.ended = true;
                         return Some(Err(error.into()));
                     }
-                    Some(Err(ContentError::Lost(_))) | None => self.ended = true,
+                    Some(Err(ContentError::Lost(_))) => (self.ended, self.lost) = (true, true),
+                    None => self.ended = true,
                 },
             }
         }
@@ -84,6 +86,12 @@ impl Events {
     #[must_use]
     pub fn retry(&self) -> Option<Duration> {
         self.retry
+    }
+
+    /// Whether the upstream closed the stream of itself, for its client to come back (HTTP-14).
+    #[must_use]
+    pub fn ended_well(&self) -> bool {
+        self.ended && !self.lost
     }
 
     /// Lets go of the stream (F-012).

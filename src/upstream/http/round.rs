@@ -27,6 +27,7 @@ use crate::upstream::http::refusal::{Refusal, Refused, readdressed};
 use crate::upstream::http::session::{HttpConnection, SESSION_ID, Side};
 use crate::upstream::inbound;
 use crate::upstream::leg::{Leg, Reason, Watch};
+use crate::upstream::patron::Bound;
 use crate::upstream::progress::{self, Progress};
 use crate::upstream::report::Dropped;
 use crate::upstream::request;
@@ -35,7 +36,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// JSON answers up to this size are read whole; larger ones flow through.
 const SMALL: usize = 64 * 1024;
-/// Attempts to resume a stream that broke before its answer (HTTP-35).
+/// Attempts in a row, without anything new, to resume a stream that broke before its answer (HTTP-35).
 const RESUMES: u32 = 5;
 /// The pause before a resume, when the upstream names none.
 const RESUME_PAUSE: Duration = Duration::from_millis(500);
@@ -49,7 +50,9 @@ pub(super) struct Round<'a> {
     /// For how long.
     pub deadline: &'a Deadline,
     /// Where its progress goes.
-    pub progress: Option<(&'a Progress, &'a Notices)>,
+    pub progress: Option<&'a Progress>,
+    /// Where goes what else comes before the answer; none for the handshake.
+    pub notices: Option<&'a Arc<Notices>>,
     /// The largest JSON answer that is read whole.
     pub collect: usize,
     /// Whether it carries a session id.
@@ -108,7 +111,8 @@ impl HttpConnection {
                 id,
                 safe: leg.call.method.safe,
                 deadline: leg.deadline,
-                progress: progress.as_deref().map(|progress| (progress, &**leg.notices)),
+                progress: progress.as_deref(),
+                notices: Some(leg.notices),
                 collect: SMALL,
                 session: live.session.is_some(),
                 sent: &watch.sent,
@@ -241,8 +245,14 @@ impl HttpConnection {
                 events.finish();
                 return Ok(message);
             }
-            last_id = events.last_id().or(last_id);
+            if events.last_id().is_some_and(|id| last_id.replace(id.clone()) != Some(id)) {
+                // It got on: however often it closes its streams, its answer is waited for.
+                resumes = 0;
+            }
             let Some(last_id) = &last_id else { return Err(self.lost(round.safe)) };
+            if let (Some(notices), true) = (round.notices, events.ended_well()) {
+                notices.pause(events.retry());
+            }
             let pause = events.retry().unwrap_or(RESUME_PAUSE);
             events = loop {
                 resumes += 1;
@@ -323,13 +333,14 @@ impl HttpConnection {
     /// A message that comes before the answer.
     fn beside(self: &Arc<Self>, message: Message, round: &Round<'_>) {
         if message.method() == progress::METHOD
-            && let Some((progress, notices)) = round.progress
+            && let (Some(progress), Some(notices)) = (round.progress, round.notices)
             && let Some(notice) = progress.readdress(&message)
         {
             notices.add(notice);
             return;
         }
-        aside::take(self, message);
+        let bound = round.notices.map_or(Bound::Unknown(Vec::new()), Bound::Call);
+        aside::take(self, message, bound);
     }
 
     /// Asks for what came after `last_id`.

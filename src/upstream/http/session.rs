@@ -5,19 +5,19 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use http::{HeaderName, HeaderValue, Method};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::base::{clock, tasks};
-use crate::call::{Fault, Handshake, Session};
-use crate::jsonrpc::message::compose;
+use crate::call::{Fault, Handshake};
 use crate::mcp::revision::Revision;
 use crate::upstream::deadline::Deadline;
 use crate::upstream::exchange::Notices;
@@ -26,7 +26,9 @@ use crate::upstream::handshake::{self, HandshakeError};
 use crate::upstream::http::post::PostError;
 use crate::upstream::http::round::{Got, Round};
 use crate::upstream::http::way::Way;
+use crate::upstream::patron::{Patron, Voice};
 use crate::upstream::progress::Progress;
+use crate::upstream::replay;
 use crate::upstream::report::Dropped;
 
 /// The session id's header.
@@ -43,8 +45,8 @@ pub struct HttpConnection {
     pub(super) way: Arc<Way>,
     live: ArcSwap<Live>,
     offered: Revision,
-    /// For whom; unset for the catalog and for connections of several sessions.
-    owner: OnceLock<Arc<Session>>,
+    /// For whom, and what comes unasked.
+    pub patron: Arc<Patron>,
     ids: AtomicU64,
     /// Calls whose progress may come on another stream than their own.
     pub(super) sides: Mutex<HashMap<u64, Side>>,
@@ -79,11 +81,7 @@ impl HttpConnection {
     ///
     /// # Errors
     /// Why there is no connection.
-    pub async fn open(
-        way: Arc<Way>,
-        offered: Revision,
-        owner: Option<Arc<Session>>,
-    ) -> Result<Arc<Self>, Failure> {
+    pub async fn open(way: Arc<Way>, offered: Revision, patron: Patron) -> Result<Arc<Self>, Failure> {
         let nothing = Live {
             number: 0,
             handshake: Arc::new(Handshake {
@@ -100,7 +98,7 @@ impl HttpConnection {
             way,
             live: ArcSwap::from_pointee(nothing),
             offered,
-            owner: owner.map_or_else(OnceLock::new, OnceLock::from),
+            patron: Arc::new(patron),
             ids: AtomicU64::new(1),
             sides: Mutex::default(),
             renewing: Flight::default(),
@@ -110,7 +108,7 @@ impl HttpConnection {
         });
         let live = connection.shake().await?;
         connection.live.store(Arc::new(live));
-        connection.replay();
+        connection.replay().await;
         tasks::spawn("upstream push channel", super::stream::listen(Arc::clone(&connection))).detach();
         Ok(connection)
     }
@@ -131,7 +129,8 @@ impl HttpConnection {
         self.live.load_full()
     }
 
-    pub(super) fn next_id(&self) -> u64 {
+    /// The number of its next request.
+    pub fn next_id(&self) -> u64 {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -164,7 +163,7 @@ impl HttpConnection {
             this.way.unbound.report.renewed();
             // It may be another server by now (LIFE-26).
             this.way.unbound.reconnected();
-            this.replay();
+            this.replay().await;
             this.renewed.notify_waiters();
             Ok(live)
         });
@@ -183,7 +182,7 @@ impl HttpConnection {
             }
             Err(error) => return Err(self.refused(&error)),
         };
-        self.say(&deadline, &live).await?;
+        self.confirm(&deadline, &live).await?;
         let took = clock::now().saturating_duration_since(started);
         self.way.unbound.report.handshake_done(&live.handshake, took);
         Ok(live)
@@ -208,12 +207,14 @@ impl HttpConnection {
             safe: true,
             deadline,
             progress: None,
+            notices: None,
             collect: LARGEST,
             session: false,
             sent: &AtomicBool::new(false),
         };
         let headers = self.way.headers();
-        let (got, issued) = self.round(&headers, handshake::request(id, asked), &round).await?;
+        let (got, issued) =
+            self.round(&headers, handshake::request(id, asked, self.patron.shown), &round).await?;
         let message = match got {
             Got::Message(message) => message,
             Got::Large(..) => {
@@ -245,7 +246,7 @@ impl HttpConnection {
     }
 
     /// `notifications/initialized`. Servers answer it in all ways; what counts is that it has arrived (F-010).
-    async fn say(&self, deadline: &Deadline, live: &Live) -> Result<(), Failure> {
+    async fn confirm(&self, deadline: &Deadline, live: &Live) -> Result<(), Failure> {
         let sent = AtomicBool::new(false);
         let send = self.way.endpoint.send(Method::POST, &live.post, handshake::initialized(), &sent);
         match deadline.next(send).await.map_err(|fault| self.silent(deadline, fault))? {
@@ -257,29 +258,15 @@ impl HttpConnection {
         }
     }
 
-    /// Makes it that of a session.
-    pub fn belong_to(self: &Arc<Self>, session: &Arc<Session>) {
-        // A connection belongs to one session once and for all.
-        let _ = self.owner.set(Arc::clone(session));
-        self.replay();
-    }
-
-    /// Brings a new session to where the old one was: its log level (LIFE-26, LOG-02).
-    fn replay(self: &Arc<Self>) {
-        if let Some(level) = self.owner.get().and_then(|owner| owner.log_level()) {
-            self.set_log_level(level);
+    /// Brings a new session to where the old one was (LIFE-26).
+    async fn replay(self: &Arc<Self>) {
+        for request in replay::requests(&self.patron, &self.handshake(), || self.next_id()) {
+            // Before the first call is sent, which may depend on it.
+            Arc::clone(self).say(request).await;
         }
     }
 
-    /// Asks for log messages from `level` on, if the upstream has any (LOG-02).
-    pub fn set_log_level(self: &Arc<Self>, level: crate::call::LogLevel) {
-        if self.handshake().capabilities.logging {
-            let params = format!(r#"{{"level":"{}"}}"#, level.name());
-            self.post_aside(compose(Some(self.next_id()), "logging/setLevel", &params));
-        }
-    }
-
-    /// Sends a message that nobody waits for: an answer to the upstream, a cancellation, a log level.
+    /// Sends a message that nobody waits for and that may be lost: a cancellation.
     pub(super) fn post_aside(self: &Arc<Self>, text: Bytes) {
         // Where there is no run time left, the process is about to end.
         if tokio::runtime::Handle::try_current().is_err() {
@@ -291,16 +278,20 @@ impl HttpConnection {
         };
         let this = Arc::clone(self);
         tasks::spawn("upstream aside", async move {
-            let live = this.live();
-            let sent = AtomicBool::new(false);
-            let send = this.way.endpoint.send(Method::POST, &live.post, text, &sent);
-            // Whether it arrived or not, there is nobody to tell.
-            if let Ok(Ok(received)) = clock::within(this.way.handshake.after, send).await {
-                received.content.finish();
-            }
+            this.post(text).await;
             drop(permit);
         })
         .detach();
+    }
+
+    async fn post(&self, text: Bytes) {
+        let live = self.live();
+        let sent = AtomicBool::new(false);
+        let send = self.way.endpoint.send(Method::POST, &live.post, text, &sent);
+        // Whether it arrived or not, there is nobody to tell.
+        if let Ok(Ok(received)) = clock::within(self.way.handshake.after, send).await {
+            received.content.finish();
+        }
     }
 
     /// Ends it: the streams close, and the upstream is told that its session is over (HTTP-29).
@@ -359,5 +350,16 @@ impl HttpConnection {
     /// The connection broke after the request had left.
     pub(super) fn lost(&self, safe: bool) -> Fault {
         if safe { self.way.blame.broken("the connection was lost") } else { self.way.blame.outcome_unknown() }
+    }
+}
+
+impl Voice for HttpConnection {
+    fn say(self: Arc<Self>, text: Bytes) -> BoxFuture<'static, ()> {
+        // Not among what may be lost: an upstream waits for it, or a call depends on it.
+        Box::pin(async move { self.post(text).await })
+    }
+
+    fn closed(&self) -> &CancellationToken {
+        &self.closed
     }
 }

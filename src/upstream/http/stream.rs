@@ -19,6 +19,7 @@ use crate::upstream::http::events::{EventError, Events};
 use crate::upstream::http::round::{Form, kind};
 use crate::upstream::http::session::HttpConnection;
 use crate::upstream::inbound;
+use crate::upstream::patron::Bound;
 use crate::upstream::report::Dropped;
 use crate::upstream::unbound::Channel;
 
@@ -197,7 +198,7 @@ impl Listener {
             self.connection.way.unbound.report.dropped(Dropped::Malformed);
         }
         for message in messages {
-            aside::take(&self.connection, message);
+            aside::take(&self.connection, message, Bound::Unknown(Vec::new()));
         }
     }
 }

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use tokio_util::sync::CancellationToken;
 
@@ -20,9 +21,8 @@ use super::child::{Child, Grace, Life};
 use super::pipe::Input;
 use super::reader::Reader;
 use crate::base::{clock, tasks};
-use crate::call::{Answer, Body, Fault, Handshake, LogLevel};
+use crate::call::{Answer, Body, Fault, Handshake};
 use crate::jsonrpc::Message;
-use crate::jsonrpc::message::compose;
 use crate::mcp::revision::Revision;
 use crate::upstream::blame::Blame;
 use crate::upstream::deadline::{Deadline, Limit};
@@ -30,10 +30,10 @@ use crate::upstream::exchange::Notices;
 use crate::upstream::flight::Failure;
 use crate::upstream::handshake::{self, HandshakeError};
 use crate::upstream::leg::{Leg, Reason, Watch};
+use crate::upstream::patron::{Patron, Voice};
 use crate::upstream::progress::Progress;
-use crate::upstream::report::Dropped;
-use crate::upstream::request;
-use crate::upstream::unbound::Unbound;
+use crate::upstream::report::{Dropped, Report};
+use crate::upstream::{replay, request};
 
 /// How long the last lines of a child that has ended are waited for, and the news of its end once its
 /// output is closed (F-026).
@@ -47,8 +47,8 @@ pub struct Manners {
     pub max_message: usize,
     /// Names the upstream in faults.
     pub blame: Blame,
-    /// Where its news go.
-    pub unbound: Unbound,
+    /// For whom, and what comes unasked.
+    pub patron: Arc<Patron>,
     /// Whether its end is news for the relay: it serves the catalog.
     pub serves_catalog: bool,
 }
@@ -85,7 +85,9 @@ pub(super) struct Line {
 /// A call that waits for its answer.
 pub(super) struct Waiting {
     pub mailbox: Arc<Mailbox>,
-    pub progress: Option<(Progress, Arc<Notices>)>,
+    pub progress: Option<Progress>,
+    /// Where goes what comes before the answer; none for the handshake.
+    pub notices: Option<Arc<Notices>>,
 }
 
 /// Where the reader leaves what it has for one call.
@@ -167,7 +169,10 @@ impl StdioConnection {
         let guard = line.closed.clone().drop_guard();
         let began = clock::now();
         let handshake = Arc::new(line.shake(offered).await?);
-        line.manners.unbound.report.handshake_done(&handshake, clock::now().saturating_duration_since(began));
+        line.report().handshake_done(&handshake, clock::now().saturating_duration_since(began));
+        for request in replay::requests(&line.manners.patron, &handshake, || line.next_id()) {
+            Arc::clone(&line).say(request).await;
+        }
         line.met.store(true, Ordering::Relaxed);
         guard.disarm();
         Ok(Arc::new(Self { line, life, handshake }))
@@ -183,12 +188,12 @@ impl StdioConnection {
         let line = &*self.line;
         let id = line.next_id();
         let watch = Watch::new(|why: Reason| line.aside(request::cancelled(id, why.text(leg.call))));
-        let progress = leg
-            .call
-            .progress
-            .as_ref()
-            .map(|(_, token)| (Progress::new(id, token.clone()), Arc::clone(leg.notices)));
-        match line.ask(id, request::write(leg.call, id), progress, (leg.deadline, || watch.mark())).await {
+        let waiting = Waiting {
+            mailbox: Arc::default(),
+            progress: leg.call.progress.as_ref().map(|(_, token)| Progress::new(id, token.clone())),
+            notices: Some(Arc::clone(leg.notices)),
+        };
+        match line.ask(id, request::write(leg.call, id), waiting, (leg.deadline, || watch.mark())).await {
             Ok(message) => {
                 watch.settle();
                 Ok(Answer {
@@ -211,12 +216,20 @@ impl StdioConnection {
         Arc::clone(&self.handshake)
     }
 
-    /// Asks for log messages from `level` on, if there are any (LOG-02).
-    pub fn set_log_level(&self, level: LogLevel) {
-        if self.handshake.capabilities.logging {
-            let params = format!(r#"{{"level":"{}"}}"#, level.name());
-            self.line.aside(compose(Some(self.line.next_id()), "logging/setLevel", &params));
-        }
+    /// For whom it works.
+    #[must_use]
+    pub fn patron(&self) -> &Arc<Patron> {
+        &self.line.manners.patron
+    }
+
+    /// The number of its next request.
+    pub fn next_id(&self) -> u64 {
+        self.line.next_id()
+    }
+
+    /// Sends a message that is no call.
+    pub async fn say(&self, text: Bytes) {
+        Arc::clone(&self.line).say(text).await;
     }
 
     /// Whether it is to be used no more.
@@ -270,7 +283,9 @@ impl Line {
         deadline: &Deadline,
     ) -> Result<Result<Handshake, HandshakeError>, Failure> {
         let id = self.next_id();
-        let answer = self.ask(id, handshake::request(id, asked), None, (deadline, || ())).await;
+        let request = handshake::request(id, asked, self.manners.patron.shown);
+        let waiting = Waiting { mailbox: Arc::default(), progress: None, notices: None };
+        let answer = self.ask(id, request, waiting, (deadline, || ())).await;
         Ok(handshake::read(&answer.map_err(Failure::plain)?, asked))
     }
 
@@ -279,12 +294,12 @@ impl Line {
         &self,
         id: u64,
         text: Bytes,
-        progress: Option<(Progress, Arc<Notices>)>,
+        waiting: Waiting,
         wait: (&Deadline, impl FnOnce()),
     ) -> Result<Message, Fault> {
         let (deadline, sent) = wait;
-        let mailbox = Arc::new(Mailbox::default());
-        self.legs().insert(id, Waiting { mailbox: Arc::clone(&mailbox), progress });
+        let mailbox = Arc::clone(&waiting.mailbox);
+        self.legs().insert(id, waiting);
         let _listed = Listed { line: self, id };
         // The end may have come before this call was listed; whoever ends it looks at the list after that.
         if self.closed.is_cancelled() {
@@ -299,7 +314,7 @@ impl Line {
             return Err(self.manners.blame.unsent(why));
         }
         sent();
-        self.manners.unbound.report.sent(size);
+        self.report().sent(size);
         loop {
             match deadline.next(mailbox.next()).await? {
                 Sign::Alive => {}
@@ -315,8 +330,26 @@ impl Line {
     /// Sends a message that nobody waits for. A child that does not keep up misses it.
     pub fn aside(&self, text: Bytes) {
         if self.input.offer(text).is_err() && !self.closed.is_cancelled() {
-            self.manners.unbound.report.dropped(Dropped::Request);
+            self.report().dropped(Dropped::Request);
         }
+    }
+
+    /// Tells the operator.
+    pub fn report(&self) -> &Report {
+        &self.manners.patron.unbound.report
+    }
+}
+
+impl Voice for Line {
+    fn say(self: Arc<Self>, text: Bytes) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // A child that has ended needs no answer.
+            let _ = self.input.send(text).await;
+        })
+    }
+
+    fn closed(&self) -> &CancellationToken {
+        &self.closed
     }
 }
 

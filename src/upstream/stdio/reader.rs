@@ -13,6 +13,7 @@ use crate::base::clock;
 use crate::framing::oversized::Oversized;
 use crate::jsonrpc::{Message, batch, id, text};
 use crate::upstream::inbound::{self, Inbound};
+use crate::upstream::patron::Bound;
 use crate::upstream::progress;
 use crate::upstream::report::Dropped;
 
@@ -70,12 +71,12 @@ impl Reader {
             waiting.mailbox.put(Err(manners.blame.broken(why.clone())));
         }
         if !asked_for && manners.serves_catalog && self.line.met.load(Ordering::Relaxed) {
-            manners.unbound.connection_lost();
+            manners.patron.unbound.connection_lost();
         }
     }
 
     fn take(&self, frame: Frame) {
-        let report = &self.line.manners.unbound.report;
+        let report = self.line.report();
         let line = match frame {
             Frame::Oversized(oversized) => return self.oversized(&oversized),
             Frame::Message(line) => line,
@@ -105,13 +106,20 @@ impl Reader {
     }
 
     fn sort(&self, message: Message) {
-        let unbound = &self.line.manners.unbound;
         match Inbound::of(message) {
             Inbound::Answer(message) => self.answer(message),
             Inbound::Progress(message) => self.progress(&message),
-            Inbound::Request(answer) => self.line.aside(answer),
-            Inbound::ListChanged(kind) => unbound.list_changed(kind),
-            Inbound::Other => unbound.report.dropped(Dropped::Notification),
+            Inbound::Aside(message) => self.aside(message),
+        }
+    }
+
+    /// On standard streams nothing says which call a message belongs to: to the one that is alone, or to none (STDIO-09).
+    fn aside(&self, message: Message) {
+        let open: Vec<_> = self.line.legs().values().filter_map(|waiting| waiting.notices.clone()).collect();
+        let patron = &self.line.manners.patron;
+        match &*open {
+            [only] => patron.take(&self.line, message, Bound::Call(only)),
+            _ => patron.take(&self.line, message, Bound::Unknown(open)),
         }
     }
 
@@ -127,7 +135,7 @@ impl Reader {
         };
         match waiting {
             Some(waiting) => waiting.mailbox.put(Ok(message)),
-            None => self.line.manners.unbound.report.dropped(Dropped::Late),
+            None => self.line.report().dropped(Dropped::Late),
         }
     }
 
@@ -135,10 +143,10 @@ impl Reader {
         let legs = self.line.legs();
         let waiting = progress::request_of(message).and_then(|id| legs.get(&id));
         let Some(waiting) = waiting else {
-            return self.line.manners.unbound.report.dropped(Dropped::Progress);
+            return self.line.report().dropped(Dropped::Progress);
         };
         waiting.mailbox.alive();
-        if let Some((progress, notices)) = &waiting.progress
+        if let (Some(progress), Some(notices)) = (&waiting.progress, &waiting.notices)
             && let Some(notice) = progress.readdress(message)
         {
             notices.add(notice);
@@ -148,7 +156,7 @@ impl Reader {
     /// Only the call whose answer was too large fails (F-035).
     fn oversized(&self, frame: &Oversized) {
         let manners = &self.line.manners;
-        manners.unbound.report.dropped(Dropped::Oversized);
+        self.line.report().dropped(Dropped::Oversized);
         let waiting = {
             let mut legs = self.line.legs();
             meant(frame, legs.keys().copied()).and_then(|number| legs.remove(&number))
