@@ -4,6 +4,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::jsonrpc::scan::Span;
+use crate::jsonrpc::text;
+use crate::jsonrpc::view::Object;
 
 /// Replacements at spans of one text.
 ///
@@ -23,6 +25,29 @@ impl Edits {
         let at = self.0.partition_point(|(other, _)| other.start < span.start);
         debug_assert!(at == 0 || self.0[at - 1].0.end <= span.start, "edits overlap");
         self.0.insert(at, (span, with.into()));
+    }
+
+    /// Removes the members `names` of `object`, wherever they are there, with the commas that go with them.
+    ///
+    /// All names of one object go in one call: who is last among the rest decides about the commas.
+    pub fn remove(&mut self, text: &[u8], object: &Object, names: &[&str]) {
+        let goes = |key: &Span| names.iter().any(|name| text::means(&text[key.clone()], name));
+        // Where members that go began to, where the last one that stays ended, and where the last one of all did.
+        let (mut from, mut stays, mut end) = (None, None, 0);
+        for (key, value) in object.iter() {
+            if goes(key) {
+                from = from.or(Some(key.start));
+            } else {
+                if let Some(from) = from.take() {
+                    self.replace(from..key.start, "");
+                }
+                stays = Some(value.end);
+            }
+            end = value.end;
+        }
+        if let Some(from) = from {
+            self.replace(stays.unwrap_or(from)..end, "");
+        }
     }
 
     /// Whether there is nothing to do.
@@ -67,6 +92,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Whichever members go, the rest is an object with its members in their order.
+    #[test]
+    fn members_go_with_their_commas() {
+        let text = Bytes::from_static(br#"{ "a" : 1 , "b":2,"c":{"a":3}, "d":4 }"#);
+        let object = Object::scan(&text, 0).unwrap();
+        for mask in 0..16 {
+            let (gone, kept): (Vec<_>, Vec<_>) =
+                ["a", "b", "c", "d"].into_iter().enumerate().partition(|(bit, _)| mask >> bit & 1 == 1);
+            let mut edits = Edits::new();
+            edits.remove(&text, &object, &gone.iter().map(|(_, name)| *name).collect::<Vec<_>>());
+            let left = edits.apply(&text);
+            let after = Object::scan(&left, 0).unwrap();
+            assert_eq!(after.end(), left.len());
+            let names: Vec<_> =
+                after.iter().map(|(key, _)| text::unquote(&left[key.clone()]).unwrap()).collect();
+            assert_eq!(names, kept.iter().map(|(_, name)| *name).collect::<Vec<_>>(), "{mask}");
+            assert_eq!(edits.is_empty(), gone.is_empty());
+        }
+    }
 
     proptest! {
         /// A splice changes what it names and nothing else.

@@ -4,6 +4,7 @@ pub mod answers;
 pub mod capabilities;
 pub mod methods;
 pub mod names;
+pub mod project;
 pub mod questions;
 pub mod revision;
 pub mod uris;

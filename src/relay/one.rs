@@ -14,9 +14,9 @@ use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::view::object_at;
 use crate::jsonrpc::{Edits, Kind, Object, text};
 use crate::mcp::methods::{ItemKind, Slot};
+use crate::mcp::project;
 use crate::mcp::revision::Revision;
 use crate::mcp::uris;
-use crate::relay::catalog::item::remove;
 use crate::relay::catalog::view::View;
 use crate::relay::completion;
 use crate::relay::route::Relay;
@@ -55,14 +55,14 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
         if handshake.as_deref().is_some_and(|known| !offers_completions(known)) {
             return Ok(Reply::Done(completion::none()));
         }
-        let without = handshake.and_then(|known| unknown_to(known.revision));
+        let without = project::unknown_members(call.method, handshake.map(|known| known.revision));
         let sent = relay.out.clone().oneshot(out_call(call, way, without));
         let answer =
             completion::answer(&relay.catalog.members()[upstream.index()].upstream.name, sent).await?;
         return Ok(Reply::Done(back(relay, (upstream, slot), answer, uris)));
     }
-    // TASK-06: tasks were not negotiated with anyone, so nobody is asked for one.
-    let reply = relay.out.clone().oneshot(out_call(call, way, Some("task"))).await?;
+    let without = project::unknown_members(call.method, None);
+    let reply = relay.out.clone().oneshot(out_call(call, way, without)).await?;
     Ok(match reply {
         Reply::Done(answer) => Reply::Done(back(relay, (upstream, slot), answer, uris)),
         Reply::Items(items) => {
@@ -82,11 +82,6 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
 /// COMP-01, COMP-05: an upstream that declared none is not asked; before they were declared, all are.
 fn offers_completions(handshake: &Handshake) -> bool {
     handshake.capabilities.completions || handshake.revision < Revision::V2025_03_26
-}
-
-/// COMP-02: what a completion has that upstreams of this revision have never heard of.
-fn unknown_to(revision: Revision) -> Option<&'static str> {
-    (revision < Revision::V2025_06_18).then_some("context")
 }
 
 fn back(
@@ -123,20 +118,18 @@ fn note_unknown(
     }
 }
 
-/// The call as it goes out, less the parameter `without` and a progress token that is none (PROG-01).
-fn out_call(call: Call, way: Way, without: Option<&str>) -> OutCall {
+/// The call as it goes out, less the parameters `without` and a progress token that is none (PROG-01).
+fn out_call(call: Call, way: Way, without: &[&str]) -> OutCall {
     let mut edits = Edits::new();
     let text = call.message.text();
     if let Some((span, with)) = way.edit {
         edits.replace(span, with);
     }
-    if let Some(name) = without {
-        remove(&mut edits, text, &call.params, name);
-    }
+    edits.remove(text, &call.params, without);
     if call.progress.is_none()
         && let Ok(Some(meta)) = object_at(text, call.params.find(text, "_meta"))
     {
-        remove(&mut edits, text, &meta, "progressToken");
+        edits.remove(text, &meta, &["progressToken"]);
     }
     OutCall {
         upstream: way.upstream,
@@ -236,13 +229,5 @@ mod tests {
         let long = format!("x://{}", "1".repeat(1 << 20));
         let Err(Fault::ResourceNotFound { uri }) = found(&long) else { panic!("it went somewhere") };
         assert_eq!(uri.len(), caps::URI_BYTES);
-    }
-
-    /// COMP-02
-    #[test]
-    fn context_is_kept_from_who_does_not_know_it() {
-        assert_eq!(unknown_to(Revision::V2024_11_05), Some("context"));
-        assert_eq!(unknown_to(Revision::V2025_03_26), Some("context"));
-        assert_eq!(unknown_to(Revision::V2025_06_18), None);
     }
 }

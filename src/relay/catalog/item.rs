@@ -121,7 +121,7 @@ fn leave_out(
         && let Some(span) = object.find(element, "outputSchema")
         && check_schema(element, span).is_err()
     {
-        remove(&mut edits, element, object, "outputSchema");
+        edits.remove(element, object, &["outputSchema"]);
     }
     if let Some(span) = object.find(element, "icons") {
         let icons = elements_at(element, Some(span.clone())).map_err(|_| "`icons` is not an array")?;
@@ -143,21 +143,6 @@ fn allowed_icon(icon: &[u8]) -> bool {
     let Ok(object) = Object::scan(icon, 0) else { return false };
     let source = object.string(icon, "src").unwrap_or_default().to_ascii_lowercase();
     ["https:", "http:", "data:"].iter().any(|scheme| source.starts_with(scheme))
-}
-
-/// Removes the member `name` with one of the commas around it.
-pub fn remove(edits: &mut Edits, text: &[u8], object: &Object, name: &str) {
-    let members: Vec<_> = object.iter().collect();
-    let Some(index) = members.iter().position(|(key, _)| text::means(&text[key.clone()], name)) else {
-        return;
-    };
-    let (key, value) = members[index];
-    let span = match (members.get(index + 1), index.checked_sub(1)) {
-        (Some((next, _)), _) => key.start..next.start,
-        (None, Some(before)) => members[before].1.end..value.end,
-        (None, None) => key.start..value.end,
-    };
-    edits.replace(span, "");
 }
 
 /// Notes characters that people do not see or that turn text around, and over-long descriptions.
