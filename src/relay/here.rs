@@ -56,6 +56,7 @@ fn initialize(relay: &Relay, call: &Call) -> String {
         tools: true,
         prompts: true,
         resources: true,
+        subscribe: view.capabilities.subscribe || view.incomplete,
         logging: true,
         completions: view.capabilities.completions || view.incomplete,
         ..ServerCapabilities::default()
