@@ -185,7 +185,9 @@ impl Fault {
         match self {
             Self::MethodNotFound(_) => METHOD_NOT_FOUND,
             Self::InvalidRequest(_) => INVALID_REQUEST,
-            Self::InvalidParams(_) | Self::Unknown { .. } | Self::SubscribeUnsupported { .. } => INVALID_PARAMS,
+            Self::InvalidParams(_) | Self::Unknown { .. } | Self::SubscribeUnsupported { .. } => {
+                INVALID_PARAMS
+            }
             Self::ResourceNotFound { .. } => RESOURCE_NOT_FOUND,
             Self::Exhausted { .. } => QUOTA_EXCEEDED,
             _ => INTERNAL_ERROR,

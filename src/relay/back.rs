@@ -123,7 +123,8 @@ impl Passing {
                 question::put(pair, question, way).map(Item::Ask)
             }
             Item::Done(answer) => {
-                let done = Item::Done(Back { relay, session, upstream: *upstream, slot: *slot }.answer(answer));
+                let done =
+                    Item::Done(Back { relay, session, upstream: *upstream, slot: *slot }.answer(answer));
                 match self.logs.then(|| logs::untold(pair)).flatten() {
                     Some(loss) => {
                         self.queued.push_back(done);

@@ -1,4 +1,5 @@
-//! Log messages of upstreams, as a session wants them: of its level, named, without secrets, and not too many.
+//! Log messages of upstreams, as a session wants them: of its level, named, without secrets, and not too many; and
+//! those of the gateway itself.
 //!
 //! *Limits.* 200 at once and 50 a second from each upstream to each session (LOG-05). When they are spent, a second's
 //! worth is gathered before messages pass again, after one that says how many were lost.
@@ -12,13 +13,15 @@ use bytes::Bytes;
 use smallvec::smallvec;
 
 use crate::base::{clock, tasks};
-use crate::call::{LogLevel, Push, Session};
+use crate::call::{Endpoint, LogLevel, Push, Session, UpstreamId};
 use crate::jsonrpc::message::compose;
 use crate::jsonrpc::scan::{self, Span};
 use crate::jsonrpc::{Edits, Message, Object, text};
+use crate::relay::catalog::refresh::Turn;
 use crate::relay::exchange::open::Exchange;
 use crate::relay::notices::Notices;
 use crate::relay::pair::Pair;
+use crate::relay::route::Relay;
 use crate::telemetry::logs::Redactor;
 use crate::telemetry::words::NoticeLoss;
 
@@ -80,6 +83,32 @@ pub fn untold(pair: Pair<'_>) -> Option<Bytes> {
     loss(pair.session, &pair.entry().name, lost)
 }
 
+/// Lets a session that has set its level hear what the gateway itself has to say (LOG-06).
+pub fn follow(relay: &Relay, session: &Arc<Session>) {
+    if let Some(exchange) = relay.exchanges.of(session) {
+        exchange.listener.get_or_init(|| Arc::downgrade(session));
+    }
+}
+
+/// Tells those who see an upstream, and have set their level, what has become of it (LOG-06).
+pub fn turned(relay: &Relay, upstream: UpstreamId, turn: Turn) {
+    let name = &relay.config.upstreams[upstream.index()].name;
+    let (level, said) = match turn {
+        Turn::Away => (LogLevel::Warning, format!("upstream `{name}` is not available")),
+        Turn::Back => (LogLevel::Notice, format!("upstream `{name}` is available again")),
+    };
+    let notice = own(level, &said);
+    let sees = |session: &Session| match session.endpoint {
+        Endpoint::Merged => true,
+        Endpoint::Upstream(only) => only == upstream,
+    };
+    for session in relay.exchanges.listeners() {
+        if sees(&session) && is_wanted(&session, level) {
+            session.client.push(Push::Notice(notice.clone()));
+        }
+    }
+}
+
 /// Tells of a loss when nothing more comes with which it could be told.
 fn tell_later(pair: Pair<'_>, exchange: Arc<Exchange>) {
     let (session, upstream) = (Arc::clone(pair.session), pair.upstream);
@@ -94,14 +123,17 @@ fn tell_later(pair: Pair<'_>, exchange: Arc<Exchange>) {
     tasks::spawn("log loss", tell).detach();
 }
 
-/// A message of the gateway itself (LOG-06) that says how many of an upstream's were lost; none when none were, or the
+/// What says how many of an upstream's messages were lost; none when none were, or the
 /// session does not want to know.
 fn loss(session: &Session, upstream: &str, lost: u64) -> Option<Bytes> {
-    let level = LogLevel::Notice;
-    (lost > 0 && is_wanted(session, level)).then(|| {
-        let (level, data) = (level.name(), text::quote(&format!("{lost} messages dropped, from `{upstream}`")));
-        compose(None, METHOD, &format!(r#"{{"level":"{level}","logger":"gateway","data":{data}}}"#))
-    })
+    (lost > 0 && is_wanted(session, LogLevel::Notice))
+        .then(|| own(LogLevel::Notice, &format!("{lost} messages dropped, from `{upstream}`")))
+}
+
+/// A message of the gateway itself (LOG-06).
+fn own(level: LogLevel, said: &str) -> Bytes {
+    let (level, data) = (level.name(), text::quote(said));
+    compose(None, METHOD, &format!(r#"{{"level":"{level}","logger":"gateway","data":{data}}}"#))
 }
 
 fn is_wanted(session: &Session, level: LogLevel) -> bool {

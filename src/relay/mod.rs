@@ -17,3 +17,6 @@ pub mod one;
 pub mod pair;
 pub mod route;
 pub mod told;
+
+#[cfg(test)]
+mod tests;

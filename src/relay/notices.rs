@@ -55,7 +55,8 @@ fn complete(pair: Pair<'_>, notification: &Message, params: &Object) -> Result<B
     let span = params.find(text, "elicitationId").ok_or(NoticeLoss::Malformed)?;
     let original = text::unquote(&text[span.clone()]).ok_or(NoticeLoss::Malformed)?;
     let exchange = pair.relay.exchanges.known(pair.session).ok_or(NoticeLoss::Unowned)?;
-    let ours = exchange.pages().complete(pair.upstream, &original, clock::now()).ok_or(NoticeLoss::Unowned)?;
+    let ours =
+        exchange.pages().complete(pair.upstream, &original, clock::now()).ok_or(NoticeLoss::Unowned)?;
     let mut edits = Edits::new();
     edits.replace(span, text::quote(&ours));
     Ok(notification.readdress(None, COMPLETE, &edits))

@@ -13,7 +13,7 @@ use crate::relay::catalog::cursor::Cursors;
 use crate::relay::catalog::refresh::Catalog;
 use crate::relay::catalog::view::uri_map;
 use crate::relay::exchange::open::Exchanges;
-use crate::relay::{here, lists, one};
+use crate::relay::{here, lists, logs, one};
 use crate::telemetry::logs::Redactor;
 
 /// The relay's shared state.
@@ -46,7 +46,14 @@ impl Relay {
         let uris = config.upstreams.iter().map(map).collect();
         let secrets = Redactor::new(config.secrets());
         let (cursors, exchanges) = (Cursors::new(ring), Exchanges::default());
-        Arc::new(Self { config, catalog, out, upstreams, cursors, uris, exchanges, secrets })
+        let relay = Arc::new(Self { config, catalog, out, upstreams, cursors, uris, exchanges, secrets });
+        let told = Arc::downgrade(&relay);
+        relay.catalog.tell_turns(move |upstream, turn| {
+            if let Some(relay) = told.upgrade() {
+                logs::turned(&relay, upstream, turn);
+            }
+        });
+        relay
     }
 
     /// The relay as the gate sees it.

@@ -8,8 +8,8 @@ use ::metrics::{Counter, Gauge, Histogram};
 
 use super::registry;
 use super::words::{
-    Attempt, AuthOutcome, Direction, DropReason, ExitCause, Failure, FindingKind, ITEM_KINDS, Label, METHODS, NoticeLoss,
-    OUTCOMES, REVISIONS, Rule, SessionEnd, StreamKind, UPSTREAM, UpstreamCondition, WordSet,
+    Attempt, AuthOutcome, Direction, DropReason, ExitCause, Failure, FindingKind, ITEM_KINDS, Label, METHODS,
+    NoticeLoss, OUTCOMES, REVISIONS, Rule, SessionEnd, StreamKind, UPSTREAM, UpstreamCondition, WordSet,
 };
 
 /// What a metric's value does over time.

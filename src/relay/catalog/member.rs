@@ -33,6 +33,8 @@ pub struct State {
     pub barred: Arc<HashSet<(ItemKind, String)>>,
     /// Why it was not read the last time.
     pub problem: Option<String>,
+    /// Whether it could not be reached the last time.
+    pub away: bool,
     /// Whether reading it was tried.
     pub tried: bool,
     /// When this run has last put its lists on disk.

@@ -2,7 +2,7 @@
 //!
 //! *Invariants.* Nothing is kept for a session that has ended, whatever comes for it afterwards (LIFE-21).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use dashmap::{DashMap, Entry};
 
@@ -16,6 +16,8 @@ use crate::relay::logs::Budgets;
 pub struct Exchange {
     /// Its client's roots.
     pub roots: Arc<Roots>,
+    /// The session itself, once it wants to hear of the gateway.
+    pub listener: OnceLock<Weak<Session>>,
     pages: Mutex<Pages>,
     budgets: Mutex<Budgets>,
 }
@@ -56,6 +58,13 @@ impl Exchanges {
     #[must_use]
     pub fn known(&self, session: &Session) -> Option<Arc<Exchange>> {
         self.0.get(&session.key).map(|found| Arc::clone(&found))
+    }
+
+    /// The sessions that want to hear of the gateway.
+    #[must_use]
+    pub fn listeners(&self) -> Vec<Arc<Session>> {
+        // Collected, so that nothing is locked while they are told.
+        self.0.iter().filter_map(|exchange| exchange.listener.get()?.upgrade()).collect()
     }
 
     /// Forgets a session that has ended.

@@ -51,7 +51,8 @@ fn marked(pair: Pair<'_>, text: &Bytes, places: &[Span]) -> Result<Bytes, &'stat
     let marks = Marks { exchange: &exchange, upstream: pair.upstream, origin: pair.origin() };
     let mut edits = Edits::new();
     for place in places {
-        let page = object_at(text, Some(place.clone())).ok().flatten().ok_or("an elicitation is no object")?;
+        let page =
+            object_at(text, Some(place.clone())).ok().flatten().ok_or("an elicitation is no object")?;
         marks.page(text, &page, &mut edits)?;
     }
     Ok(edits.apply(text))

@@ -222,7 +222,8 @@ fn without_others(answer: &Message) -> Result<Option<Message>, &'static str> {
     let result = object_at(text, answer.body()).map_err(|_| UNREADABLE)?.ok_or(UNREADABLE)?;
     let Some(span) = result.find(text, "roots") else { return Ok(None) };
     let all = elements_at(text, Some(span.clone())).map_err(|_| UNREADABLE)?;
-    let kept: Vec<_> = all.iter().filter(|root| is_file(root)).map(|root| String::from_utf8_lossy(root)).collect();
+    let kept: Vec<_> =
+        all.iter().filter(|root| is_file(root)).map(|root| String::from_utf8_lossy(root)).collect();
     if kept.len() == all.len() {
         return Ok(None);
     }

@@ -45,7 +45,8 @@ pub enum Verdict {
 impl Budgets {
     /// Takes a message of `upstream`.
     pub fn spend(&mut self, upstream: UpstreamId, now: Instant) -> Verdict {
-        let budget = self.0.entry(upstream).or_insert(Budget { left: BURST, at: now, shut_until: None, lost: 0 });
+        let budget =
+            self.0.entry(upstream).or_insert(Budget { left: BURST, at: now, shut_until: None, lost: 0 });
         budget.spend(now)
     }
 
