@@ -35,6 +35,12 @@ pub enum Fault {
         /// As the client wrote it.
         uri: String,
     },
+    /// A resource of an upstream that tells of no changes (RES-10).
+    #[error("the server of this resource has no subscriptions")]
+    SubscribeUnsupported {
+        /// As the client wrote it.
+        uri: String,
+    },
     /// The upstream cannot be reached, has ended, or is being left alone for a while.
     #[error("upstream `{upstream}` is not available: {why}")]
     Unavailable {
@@ -179,7 +185,9 @@ impl Fault {
         match self {
             Self::MethodNotFound(_) => METHOD_NOT_FOUND,
             Self::InvalidRequest(_) => INVALID_REQUEST,
-            Self::InvalidParams(_) | Self::Unknown { .. } => INVALID_PARAMS,
+            Self::InvalidParams(_) | Self::Unknown { .. } | Self::SubscribeUnsupported { .. } => {
+                INVALID_PARAMS
+            }
             Self::ResourceNotFound { .. } => RESOURCE_NOT_FOUND,
             Self::Exhausted { .. } => QUOTA_EXCEEDED,
             _ => INTERNAL_ERROR,
@@ -199,6 +207,9 @@ impl Fault {
     fn data(&self) -> Option<String> {
         let (reason, upstream, retry) = match self {
             Self::ResourceNotFound { uri } => return Some(format!(r#"{{"uri":{}}}"#, text::quote(uri))),
+            Self::SubscribeUnsupported { uri } => {
+                return Some(format!(r#"{{"uri":{},"reason":"subscribe_unsupported"}}"#, text::quote(uri)));
+            }
             Self::Unavailable { upstream, retry_after, .. } => {
                 ("upstream_unavailable", Some(upstream), *retry_after)
             }
@@ -252,6 +263,14 @@ mod tests {
                 r#"{"origin":"gateway","reason":"upstream_unavailable","upstream":"a\"b","retryAfterMs":1500}"#
             )
         );
+    }
+
+    /// RES-10: not `-32601`, after which a client would subscribe to nothing any more.
+    #[test]
+    fn res_10_a_subscription_that_cannot_be_is_the_parameters_fault() {
+        let error = Fault::SubscribeUnsupported { uri: "a+x://1".into() }.to_error();
+        assert_eq!(error.code, INVALID_PARAMS);
+        assert_eq!(error.data.as_deref(), Some(r#"{"uri":"a+x://1","reason":"subscribe_unsupported"}"#));
     }
 
     /// F-060: the message names the limit and the upstream.

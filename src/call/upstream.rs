@@ -54,6 +54,10 @@ pub trait Upstreams: Send + Sync {
     /// (ROOT-01, ROOT-03).
     fn roots_changed(&self, session: &Arc<Session>);
 
+    /// Whether the upstream can know which person this session's client serves, so that it may send that person to a
+    /// page (ELIC-15, R-45).
+    fn is_bound(&self, upstream: UpstreamId, session: &Session) -> bool;
+
     /// Ends what belongs to a session that has ended (LIFE-21).
     fn release(&self, session: &Arc<Session>);
 }

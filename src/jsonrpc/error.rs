@@ -22,6 +22,11 @@ pub const RESOURCE_NOT_FOUND: i64 = -32002;
 /// A bounded thing is full: sessions, children (RPC-13, R-11).
 pub const QUOTA_EXCEEDED: i64 = -31002;
 
+/// Something that the caller may see and may not have now (RPC-13).
+pub const POLICY_DENIED: i64 = -31003;
+/// The user has to open a page first; `data.elicitations` says which (MCP, since 2025-11-25).
+pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+
 /// An error that is about to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorObject {

@@ -87,7 +87,10 @@ impl ServerCapabilities {
             parts.push(r#""prompts":{"listChanged":true}"#);
         }
         if self.resources {
-            parts.push(r#""resources":{"listChanged":true}"#);
+            parts.push(match self.subscribe {
+                true => r#""resources":{"listChanged":true,"subscribe":true}"#,
+                false => r#""resources":{"listChanged":true}"#,
+            });
         }
         if self.tools {
             parts.push(r#""tools":{"listChanged":true}"#);
@@ -229,6 +232,9 @@ mod tests {
         assert!(a.tools_changed && a.logging && !a.resources && b.subscribe && !b.resources_changed);
         assert_eq!(a.to_json(Revision::LATEST), r#"{"logging":{},"tools":{"listChanged":true}}"#);
         assert!(b.to_json(Revision::V2025_03_26).contains("completions"));
+        assert!(
+            b.to_json(Revision::V2024_11_05).contains(r#""resources":{"listChanged":true,"subscribe":true}"#)
+        );
         assert!(!b.to_json(Revision::V2024_11_05).contains("completions"));
         let both = a.union(b);
         assert!(both.tools && both.prompts && both.resources && both.completions);

@@ -125,6 +125,8 @@ pub enum Class {
     ResourcesList,
     /// `resources/read`
     ResourcesRead,
+    /// `resources/subscribe` and `resources/unsubscribe`
+    Subscribe,
     /// `prompts/list`
     PromptsList,
     /// `prompts/get`
@@ -139,13 +141,14 @@ pub enum Class {
 
 impl Class {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Initialize,
         Self::Ping,
         Self::ToolsList,
         Self::ToolsCall,
         Self::ResourcesList,
         Self::ResourcesRead,
+        Self::Subscribe,
         Self::PromptsList,
         Self::PromptsGet,
         Self::Complete,
@@ -163,6 +166,7 @@ impl Class {
             Self::ToolsCall => "tools/call",
             Self::ResourcesList => "resources/list",
             Self::ResourcesRead => "resources/read",
+            Self::Subscribe => "resources/subscribe",
             Self::PromptsList => "prompts/list",
             Self::PromptsGet => "prompts/get",
             Self::Complete => "completion/complete",
@@ -195,6 +199,12 @@ pub static TEMPLATES_LIST: Method =
 /// `resources/read`
 pub static RESOURCES_READ: Method =
     row("resources/read", Class::ResourcesRead, Answer::One(Slot::Resource), &answers::RESOURCE);
+/// `resources/subscribe` (RES-09)
+pub static SUBSCRIBE: Method =
+    row("resources/subscribe", Class::Subscribe, Answer::One(Slot::Resource), &answers::PLAIN);
+/// `resources/unsubscribe` (RES-09)
+pub static UNSUBSCRIBE: Method =
+    row("resources/unsubscribe", Class::Subscribe, Answer::One(Slot::Resource), &answers::PLAIN);
 /// `prompts/list`
 pub static PROMPTS_LIST: Method =
     row("prompts/list", Class::PromptsList, Answer::List(ItemKind::Prompt), &answers::PLAIN);
@@ -207,7 +217,7 @@ pub static COMPLETE: Method =
 /// `logging/setLevel`
 pub static SET_LEVEL: Method = row("logging/setLevel", Class::SetLevel, Answer::All, &answers::PLAIN);
 
-static ROWS: [&Method; 11] = [
+static ROWS: [&Method; 13] = [
     &TOOLS_CALL,
     &TOOLS_LIST,
     &PING,
@@ -217,6 +227,8 @@ static ROWS: [&Method; 11] = [
     &PROMPTS_GET,
     &PROMPTS_LIST,
     &COMPLETE,
+    &SUBSCRIBE,
+    &UNSUBSCRIBE,
     &SET_LEVEL,
     &INITIALIZE,
 ];

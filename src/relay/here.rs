@@ -8,6 +8,8 @@ use crate::config::snapshot::Upstream;
 use crate::jsonrpc::text;
 use crate::mcp::capabilities::ServerCapabilities;
 use crate::relay::catalog::instructions::{capped, shown};
+use crate::relay::catalog::view::View;
+use crate::relay::logs;
 use crate::relay::route::Relay;
 
 /// How long a session that opens right after the start waits for the upstreams' first answers, whose
@@ -42,6 +44,7 @@ pub async fn set_level(relay: &Relay, call: &Call) -> Result<Reply, Fault> {
         return Err(Fault::InvalidParams("`level` is missing or unknown".into()));
     };
     call.session.set_log_level(level);
+    logs::follow(relay, &call.session);
     // Whoever is slow learns it later, and fails nobody's request.
     let _ = clock::within(LEVEL, relay.upstreams.set_log_level(&call.session)).await;
     Ok(Reply::empty())
@@ -51,19 +54,10 @@ pub async fn set_level(relay: &Relay, call: &Call) -> Result<Reply, Fault> {
 fn initialize(relay: &Relay, call: &Call) -> String {
     let session = &call.session;
     let view = relay.catalog.board(session.endpoint).current();
-    // Capabilities freeze here, while upstreams come and go: what some upstream may have is declared.
-    let declared = ServerCapabilities {
-        tools: true,
-        prompts: true,
-        resources: true,
-        logging: true,
-        completions: view.capabilities.completions || view.incomplete,
-        ..ServerCapabilities::default()
-    };
     let mut out = format!(
         r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{{"name":"portcullis","title":"Portcullis","version":"{}"}}"#,
         session.revision,
-        declared.to_json(session.revision),
+        declared(&view).to_json(session.revision),
         env!("CARGO_PKG_VERSION"),
     );
     if let Some(instructions) = instructions(relay, session.endpoint) {
@@ -72,6 +66,19 @@ fn initialize(relay: &Relay, call: &Call) -> String {
     }
     out.push('}');
     out
+}
+
+/// Capabilities freeze with the answer, while upstreams come and go: what some upstream may have is declared (LIFE-13).
+fn declared(view: &View) -> ServerCapabilities {
+    ServerCapabilities {
+        tools: true,
+        prompts: true,
+        resources: true,
+        subscribe: view.capabilities.subscribe || view.incomplete,
+        logging: true,
+        completions: view.capabilities.completions || view.incomplete,
+        ..ServerCapabilities::default()
+    }
 }
 
 /// The instructions of all upstreams of an endpoint, a headed block each (LIFE-19).
@@ -94,5 +101,24 @@ fn block(upstream: &Upstream, text: &str) -> String {
     match &upstream.namespace {
         Some(namespace) => format!("# {} (names begin with `{namespace}__`)\n\n{text}", upstream.title),
         None => format!("# {}\n\n{text}", upstream.title),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::revision::Revision;
+
+    /// LIFE-13, RES-01, VER-06: subscriptions are declared while some upstream may have them, and only then.
+    #[test]
+    fn life_13_what_some_upstream_may_have_is_declared() {
+        let has = |incomplete, subscribe| {
+            let capabilities = ServerCapabilities { subscribe, ..ServerCapabilities::default() };
+            let mut view = View::default();
+            (view.incomplete, view.capabilities) = (incomplete, capabilities);
+            declared(&view).to_json(Revision::V2024_11_05).contains(r#""subscribe":true"#)
+        };
+        assert!(has(true, false) && has(false, true));
+        assert!(!has(false, false));
     }
 }

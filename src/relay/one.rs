@@ -3,20 +3,18 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
 use tower::ServiceExt;
 
 use crate::base::caps;
-use crate::call::{
-    Answer, Body, Call, Endpoint, Fault, Handshake, Item, OutCall, Params, Purpose, Reply, UpstreamId,
-};
+use crate::call::{Call, Fault, Handshake, OutCall, Params, Purpose, Reply, UpstreamId};
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::view::object_at;
-use crate::jsonrpc::{Edits, Kind, Object, text};
-use crate::mcp::methods::{ItemKind, Slot};
+use crate::jsonrpc::{Edits, Object, text};
+use crate::mcp::methods::{Class, ItemKind, Slot, UNSUBSCRIBE};
 use crate::mcp::project;
 use crate::mcp::revision::Revision;
 use crate::mcp::uris;
+use crate::relay::back::Back;
 use crate::relay::catalog::view::View;
 use crate::relay::completion;
 use crate::relay::route::Relay;
@@ -34,7 +32,7 @@ struct Way {
 ///
 /// # Errors
 /// `Unknown` or `ResourceNotFound` for what nobody has, `InvalidParams`, and whatever the upstream's way reports.
-pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault> {
+pub async fn call(relay: &Arc<Relay>, call: Call, slot: Slot) -> Result<Reply, Fault> {
     let view = relay.catalog.board(call.session.endpoint).current();
     let way = match find(&view, &call, slot) {
         Err(fault) if view.incomplete => {
@@ -47,11 +45,10 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
     };
     let upstream = way.upstream;
     call.course.goes_to(upstream);
-    let shown = matches!(call.session.endpoint, Endpoint::Merged);
-    let uris = shown.then(|| relay.uris[upstream.index()].clone()).flatten();
+    let session = Arc::clone(&call.session);
+    let back = Back { relay, session: &session, upstream, method: call.method };
     if slot == Slot::Reference {
-        let handshake =
-            relay.catalog.members()[upstream.index()].state().snapshot.map(|known| known.handshake.clone());
+        let handshake = relay.catalog.members()[upstream.index()].handshake();
         if handshake.as_deref().is_some_and(|known| !offers_completions(known)) {
             return Ok(Reply::Done(completion::none()));
         }
@@ -59,63 +56,36 @@ pub async fn call(relay: &Relay, call: Call, slot: Slot) -> Result<Reply, Fault>
         let sent = relay.out.clone().oneshot(out_call(call, way, without));
         let answer =
             completion::answer(&relay.catalog.members()[upstream.index()].upstream.name, sent).await?;
-        return Ok(Reply::Done(back(relay, (upstream, slot), answer, uris)));
+        return Ok(Reply::Done(back.answer(answer)));
+    }
+    if call.method.class == Class::Subscribe && !may_offer_updates(relay, upstream) {
+        return unsubscribable(&call);
     }
     let without = project::unknown_members(call.method, None);
     let reply = relay.out.clone().oneshot(out_call(call, way, without)).await?;
     Ok(match reply {
-        Reply::Done(answer) => Reply::Done(back(relay, (upstream, slot), answer, uris)),
-        Reply::Items(items) => {
-            let catalog = relay.catalog.clone();
-            Reply::Items(Box::pin(items.map(move |item| match item {
-                Item::Done(mut answer) => {
-                    note_unknown(&catalog, (upstream, slot), &answer);
-                    answer.uris.clone_from(&uris);
-                    Item::Done(answer)
-                }
-                other => other,
-            })))
-        }
+        Reply::Done(answer) => Reply::Done(back.answer(answer)),
+        Reply::Items(items) => Reply::Items(Box::pin(back.items(items))),
     })
+}
+
+/// RES-10: whether it declared subscriptions, or is not known yet.
+fn may_offer_updates(relay: &Relay, upstream: UpstreamId) -> bool {
+    let handshake = relay.catalog.members()[upstream.index()].handshake();
+    handshake.is_none_or(|known| known.capabilities.subscribe)
+}
+
+/// RES-10: what cannot be subscribed to is not subscribed to, so unsubscribing has nothing to do.
+fn unsubscribable(call: &Call) -> Result<Reply, Fault> {
+    if call.method.name == UNSUBSCRIBE.name {
+        return Ok(Reply::empty());
+    }
+    Err(Fault::SubscribeUnsupported { uri: call.param("uri").unwrap_or_default().into_owned() })
 }
 
 /// COMP-01, COMP-05: an upstream that declared none is not asked; before they were declared, all are.
 fn offers_completions(handshake: &Handshake) -> bool {
     handshake.capabilities.completions || handshake.revision < Revision::V2025_03_26
-}
-
-fn back(
-    relay: &Relay,
-    place: (UpstreamId, Slot),
-    mut answer: Answer,
-    uris: Option<crate::jsonrpc::rewrite::UriMap>,
-) -> Answer {
-    note_unknown(&relay.catalog, place, &answer);
-    answer.uris = uris;
-    answer
-}
-
-/// An upstream that does not know what it listed has changed its lists without a word.
-fn note_unknown(
-    catalog: &crate::relay::catalog::refresh::Catalog,
-    (upstream, slot): (UpstreamId, Slot),
-    answer: &Answer,
-) {
-    let kind = match slot {
-        Slot::Tool => ItemKind::Tool,
-        Slot::Prompt => ItemKind::Prompt,
-        Slot::Resource => ItemKind::Resource,
-        // Whatever it names was at least known when it was asked for.
-        Slot::Reference => return,
-    };
-    let Body::Message(message) = &answer.body else { return };
-    if message.kind() != Kind::Error {
-        return;
-    }
-    let error = object_at(message.text(), message.body()).ok().flatten();
-    if error.is_some_and(|error| error.value(message.text(), "code") == Some(b"-32602".as_slice())) {
-        catalog.list_changed(upstream, kind);
-    }
 }
 
 /// The call as it goes out, less the parameters `without` and a progress token that is none (PROG-01).

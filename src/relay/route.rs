@@ -12,7 +12,9 @@ use crate::mcp::methods::Answer;
 use crate::relay::catalog::cursor::Cursors;
 use crate::relay::catalog::refresh::Catalog;
 use crate::relay::catalog::view::uri_map;
-use crate::relay::{here, lists, one};
+use crate::relay::exchange::open::Exchanges;
+use crate::relay::{here, lists, logs, one};
+use crate::telemetry::logs::Redactor;
 
 /// The relay's shared state.
 pub struct Relay {
@@ -23,6 +25,10 @@ pub struct Relay {
     pub(super) cursors: Cursors,
     /// By upstream: how its URIs are shown on the merged endpoint; none without a namespace.
     pub(super) uris: Vec<Option<UriMap>>,
+    /// What sessions and upstreams have open with each other.
+    pub(super) exchanges: Exchanges,
+    /// What must not be seen in upstreams' log messages (LOG-05).
+    pub(super) secrets: Redactor,
 }
 
 impl Relay {
@@ -38,7 +44,16 @@ impl Relay {
         let map =
             |upstream: &Arc<crate::config::snapshot::Upstream>| upstream.namespace.as_deref().map(uri_map);
         let uris = config.upstreams.iter().map(map).collect();
-        Arc::new(Self { config, catalog, out, upstreams, cursors: Cursors::new(ring), uris })
+        let secrets = Redactor::new(config.secrets());
+        let (cursors, exchanges) = (Cursors::new(ring), Exchanges::default());
+        let relay = Arc::new(Self { config, catalog, out, upstreams, cursors, uris, exchanges, secrets });
+        let told = Arc::downgrade(&relay);
+        relay.catalog.tell_turns(move |upstream, turn| {
+            if let Some(relay) = told.upgrade() {
+                logs::turned(&relay, upstream, turn);
+            }
+        });
+        relay
     }
 
     /// The relay as the gate sees it.
@@ -54,7 +69,7 @@ impl Relay {
     /// Answers a call.
     ///
     /// *On drop*: a call that is at an upstream is cancelled there.
-    async fn route(&self, call: Call) -> Result<Reply, Fault> {
+    async fn route(self: &Arc<Self>, call: Call) -> Result<Reply, Fault> {
         match call.method.answer {
             Answer::One(slot) => one::call(self, call, slot).await,
             Answer::List(kind) => lists::list(self, &call, kind).await,

@@ -9,7 +9,7 @@ use ::metrics::{Counter, Gauge, Histogram};
 use super::registry;
 use super::words::{
     Attempt, AuthOutcome, Direction, DropReason, ExitCause, Failure, FindingKind, ITEM_KINDS, Label, METHODS,
-    OUTCOMES, REVISIONS, Rule, SessionEnd, StreamKind, UPSTREAM, UpstreamCondition, WordSet,
+    NoticeLoss, OUTCOMES, REVISIONS, Rule, SessionEnd, StreamKind, UPSTREAM, UpstreamCondition, WordSet,
 };
 
 /// What a metric's value does over time.
@@ -180,6 +180,8 @@ metrics! {
     NOISE_LINES: Kind::Counter, "portcullis_upstream_noise_lines_total", [BY_UPSTREAM];
     /// Lines on a child's standard error.
     STDERR_LINES: Kind::Counter, "portcullis_upstream_stderr_lines_total", [BY_UPSTREAM];
+    /// Notifications of the upstream that were not passed on to a client.
+    NOTICES_DROPPED: Kind::Counter, "portcullis_upstream_notices_dropped_total", [BY_UPSTREAM, NoticeLoss::SET];
 
     // --- catalogs ---
     /// Items of the upstream that are offered.

@@ -224,6 +224,20 @@ words! {
         Forbidden = "forbidden",
     }
 
+    /// Why a notification of an upstream was not passed on to a client.
+    NoticeLoss in "reason" {
+        /// A log message of an upstream that did not declare any (LOG-01).
+        Undeclared = "undeclared",
+        /// More log messages than a session takes of one upstream (LOG-05).
+        TooMany = "too_many",
+        /// Of a kind that is not carried.
+        Unknown = "unknown",
+        /// Its parameters are wrong.
+        Malformed = "malformed",
+        /// It is about something that the session knows nothing of.
+        Unowned = "unowned",
+    }
+
     /// Something suspicious in a definition or in instructions.
     FindingKind in "finding" {
         /// Invisible characters.
@@ -300,6 +314,7 @@ mod tests {
             Direction::SET,
             DropReason::SET,
             FindingKind::SET,
+            NoticeLoss::SET,
         ];
         for set in sets {
             let unique: std::collections::HashSet<_> = set.values.iter().collect();

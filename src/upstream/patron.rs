@@ -20,7 +20,9 @@ use crate::jsonrpc::view::object_at;
 use crate::jsonrpc::{Edits, ErrorObject, Id, Kind, Message, Object};
 use crate::mcp::capabilities::ClientCapabilities;
 use crate::mcp::methods::ItemKind;
+use crate::mcp::project;
 use crate::mcp::questions::{self, QuestionKind, Unasked};
+use crate::mcp::revision::Revision;
 use crate::upstream::exchange::Notices;
 use crate::upstream::offer::Policy;
 use crate::upstream::progress;
@@ -40,6 +42,9 @@ pub trait Voice: Send + Sync + 'static {
 
     /// Cancelled when the connection is to be used no more.
     fn closed(&self) -> &CancellationToken;
+
+    /// The revision that the upstream speaks.
+    fn revision(&self) -> Revision;
 }
 
 /// What an unasked message belongs to.
@@ -173,7 +178,7 @@ impl Patron {
                 Err(error) => error.answer(Some(&id)),
             },
             Err(Refusal::Error(error)) => error.answer(Some(&id)),
-            Err(Refusal::Answer(result)) => answered(&id, result),
+            Err(Refusal::Answer(result)) => answered(&id, result.as_bytes()),
         };
         tasks::spawn("upstream refusal", Arc::clone(voice).say(refusal)).detach();
     }
@@ -305,14 +310,28 @@ impl<V: Voice> Asking<V> {
         };
         self.forget();
         let text = match answer {
-            Some(message) => message.answering(&self.id),
+            Some(message) => self.shaped(&message),
             // A person who is gone has not said yes (ELIC-20); of the others an answer is needed (SAMP-10).
-            None if self.kind == QuestionKind::Elicitation => answered(&self.id, r#"{"action":"cancel"}"#),
+            None if self.kind == QuestionKind::Elicitation => answered(&self.id, br#"{"action":"cancel"}"#),
             None => unavailable().answer(Some(&self.id)),
         };
         let voice = Arc::clone(&self.voice);
         drop(self);
         voice.say(text).await;
+    }
+
+    /// The client's answer as the upstream's revision has it (VER-11).
+    fn shaped(&self, message: &Message) -> Bytes {
+        let whole = message.answering(&self.id);
+        if self.kind != QuestionKind::Sampling || message.kind() != Kind::Result {
+            return whole;
+        }
+        let result = message.body().map(|span| message.slice(span)).unwrap_or_default();
+        match project::sampling_answer(&result, self.voice.revision()) {
+            Ok(None) => whole,
+            Ok(Some(shaped)) => answered(&self.id, &shaped),
+            Err(why) => ErrorObject::new(INTERNAL_ERROR, why.to_string()).answer(Some(&self.id)),
+        }
     }
 
     fn forget(&self) {
@@ -349,10 +368,8 @@ fn readdressed(message: &Message, token: &Id) -> Option<Bytes> {
     Some(message.readdress(None, progress::METHOD, &edits))
 }
 
-fn answered(id: &Id, result: &str) -> Bytes {
-    [br#"{"jsonrpc":"2.0","id":"#, id.text().as_ref(), br#","result":"#, result.as_bytes(), b"}"]
-        .concat()
-        .into()
+fn answered(id: &Id, result: &[u8]) -> Bytes {
+    [br#"{"jsonrpc":"2.0","id":"#, id.text().as_ref(), br#","result":"#, result, b"}"].concat().into()
 }
 
 /// No client can be asked (SAMP-10).

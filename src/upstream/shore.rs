@@ -164,6 +164,10 @@ impl Upstreams for ServerShore {
         self.peers.iter().for_each(|peer| peer.roots_changed(session));
     }
 
+    fn is_bound(&self, upstream: UpstreamId, session: &Session) -> bool {
+        self.peers.get(upstream.index()).is_some_and(|peer| peer.policy.is_bound(session))
+    }
+
     fn release(&self, session: &Arc<Session>) {
         self.peers.iter().for_each(|peer| peer.release(session));
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use crate::call::UpstreamId;
+use crate::call::{Handshake, UpstreamId};
 use crate::config::snapshot::Upstream;
 use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::snapshot::Snapshot;
@@ -33,6 +33,8 @@ pub struct State {
     pub barred: Arc<HashSet<(ItemKind, String)>>,
     /// Why it was not read the last time.
     pub problem: Option<String>,
+    /// Whether it could not be reached the last time.
+    pub away: bool,
     /// Whether reading it was tried.
     pub tried: bool,
     /// When this run has last put its lists on disk.
@@ -53,6 +55,12 @@ impl Member {
     #[must_use]
     pub fn state(&self) -> State {
         self.lock().clone()
+    }
+
+    /// What it said when it was last met; none before it was.
+    #[must_use]
+    pub fn handshake(&self) -> Option<Arc<Handshake>> {
+        self.lock().snapshot.as_ref().map(|known| Arc::clone(&known.handshake))
     }
 
     /// Changes what is known.

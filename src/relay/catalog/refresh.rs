@@ -52,6 +52,7 @@ pub struct Catalog {
     /// What the boards were made of.
     shown: Mutex<Vec<Source>>,
     audience: OnceLock<Arc<dyn Audience>>,
+    turns: OnceLock<Box<dyn Fn(UpstreamId, Turn) + Send + Sync>>,
     store: Option<Arc<Store>>,
     stale: Notify,
     /// True once each upstream was tried and the result merged.
@@ -92,6 +93,7 @@ impl Catalog {
             single,
             shown: Mutex::default(),
             audience: OnceLock::new(),
+            turns: OnceLock::new(),
             store,
             stale: Notify::new(),
             settled: watch::Sender::new(config.upstreams.is_empty()),
@@ -107,6 +109,12 @@ impl Catalog {
     pub fn tell(&self, audience: Arc<dyn Audience>) {
         // A second audience would be a mistake of `app`; the first one stays.
         let _ = self.audience.set(audience);
+    }
+
+    /// Tells when an upstream goes away or comes back, from now on.
+    pub fn tell_turns(&self, told: impl Fn(UpstreamId, Turn) + Send + Sync + 'static) {
+        // As with the audience, the first one stays.
+        let _ = self.turns.set(Box::new(told));
     }
 
     /// Begins to read. The tasks end with the returned group.
@@ -257,6 +265,7 @@ impl Catalog {
         let handshake = self.upstreams.connect(member.id).await.map_err(|fault| none(fault, false))?;
         let reading = read::read(member, &self.out, handshake, &self.config.catalog, kinds).await;
         let Reading { mut snapshot, unfit, broken } = reading.map_err(|fault| none(fault, true))?;
+        self.turn(member, Turn::Back);
         let upstream = &member.upstream.name;
         for (kind, unfit) in &unfit {
             let (item, reason) = (unfit.item.as_str(), unfit.reason);
@@ -355,9 +364,25 @@ impl Catalog {
         });
     }
 
+    /// Notes whether an upstream is there, and tells when that is new.
+    fn turn(&self, member: &Member, turn: Turn) {
+        let mut is_new = false;
+        member.update(|state| {
+            let before = std::mem::replace(&mut state.away, turn == Turn::Away);
+            // One that was never there has not gone.
+            is_new = before != state.away && state.tried;
+        });
+        if is_new && let Some(told) = self.turns.get() {
+            told(member.id, turn);
+        }
+    }
+
     /// Notes a failed reading; lists that are too old are given up.
     fn failed(&self, member: &Member, failed: &Failed) {
         let again = member.state().problem.is_some();
+        if !failed.is_of_lists() {
+            self.turn(member, Turn::Away);
+        }
         CatalogFailed { upstream: &member.upstream.name, error: &failed.fault, again }.emit();
         let (now, stale_for) = (clock::now(), self.config.catalog.stale_for);
         member.update(|state| {
@@ -378,6 +403,15 @@ impl Catalog {
             }
         });
     }
+}
+
+/// What becomes of an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It was there, and cannot be reached any more.
+    Away,
+    /// It can be reached again.
+    Back,
 }
 
 /// A reading that failed, as a whole or in part.

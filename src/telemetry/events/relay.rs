@@ -4,8 +4,9 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use crate::mcp::methods::{Class, ItemKind};
+use crate::mcp::questions::QuestionKind;
 use crate::telemetry::metrics;
-use crate::telemetry::words::{Attempt, DropReason, FindingKind, Label};
+use crate::telemetry::words::{Attempt, DropReason, FindingKind, Label, NoticeLoss};
 
 const TARGET: &str = "portcullis::relay";
 
@@ -119,6 +120,51 @@ impl Finding<'_> {
             why = self.finding.word(),
             item = self.item,
             "finding"
+        );
+    }
+}
+
+/// A notification of an upstream was not passed on to a client.
+pub struct NoticeDropped<'a> {
+    /// Name of the upstream.
+    pub upstream: &'a str,
+    /// Why.
+    pub reason: NoticeLoss,
+}
+
+impl NoticeDropped<'_> {
+    /// States it.
+    pub fn emit(self) {
+        let labels = [Label::upstream(self.upstream), self.reason.into()];
+        metrics::NOTICES_DROPPED.counter(&labels).increment(1);
+        tracing::debug!(
+            target: TARGET,
+            upstream = self.upstream,
+            why = self.reason.word(),
+            "notification dropped"
+        );
+    }
+}
+
+/// An upstream's question was not put to the client: the gateway answered with an error.
+pub struct QuestionRefused<'a> {
+    /// Name of the upstream.
+    pub upstream: &'a str,
+    /// What it asked for.
+    pub question: QuestionKind,
+    /// Why.
+    pub why: &'a str,
+}
+
+impl QuestionRefused<'_> {
+    /// States it.
+    pub fn emit(self) {
+        tracing::warn!(
+            target: TARGET,
+            upstream = self.upstream,
+            question = self.question.label(),
+            why = self.why,
+            "question refused"
         );
     }
 }

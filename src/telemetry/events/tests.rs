@@ -7,13 +7,15 @@ use std::time::Duration;
 use super::{app, downstream, gate, relay, upstream};
 use crate::call::Outcome;
 use crate::mcp::methods::{Class, ItemKind};
+use crate::mcp::questions::QuestionKind;
 use crate::mcp::revision::Revision;
 use crate::telemetry::meters::{CallMeter, ClientMeter, UpstreamMeter};
 use crate::telemetry::metrics::{ALL, Kind};
 use crate::telemetry::registry::Registry;
 use crate::telemetry::registry::tests::local;
 use crate::telemetry::words::{
-    AuthOutcome, DropReason, ExitCause, Failure, FindingKind, Rule, SessionEnd, StreamKind, UpstreamCondition,
+    AuthOutcome, DropReason, ExitCause, Failure, FindingKind, NoticeLoss, Rule, SessionEnd, StreamKind,
+    UpstreamCondition,
 };
 
 /// Value of one series on the page.
@@ -195,6 +197,8 @@ fn state_everything(alpha: &Arc<UpstreamMeter>) {
     relay::ItemDropped { upstream, kind: ItemKind::Tool, item: "t", reason: DropReason::Clash, detail: &"" }
         .emit();
     relay::Finding { upstream, finding: FindingKind::Bidi, item: "t" }.emit();
+    relay::NoticeDropped { upstream, reason: NoticeLoss::TooMany }.emit();
+    relay::QuestionRefused { upstream, question: QuestionKind::Sampling, why: "no `maxTokens`" }.emit();
     relay::FanoutPartial { method: Class::ToolsList, missing: &"beta" }.emit();
 
     alpha.received(1);

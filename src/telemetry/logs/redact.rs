@@ -40,6 +40,12 @@ impl Redactor {
         Self { secrets, longest }
     }
 
+    /// The text with each secret masked; none when there is no secret in it.
+    #[must_use]
+    pub fn masked(&self, text: &str) -> Option<String> {
+        self.next(text, 0).map(|_| self.clean(text, End::Whole))
+    }
+
     /// The text with each secret masked. Of a text that was cut short, the end is left out as far
     /// as it could hold the beginning of a secret.
     pub(super) fn clean(&self, text: &str, end: End) -> String {
@@ -88,6 +94,8 @@ mod tests {
         );
         assert_eq!(redactor.clean("tok-ü-4711tok-ü-4711", End::Whole), "[secret][secret]");
         assert_eq!(redactor.clean("", End::Whole), "");
+        assert_eq!(redactor.masked("a hunter2").as_deref(), Some("a [secret]"));
+        assert_eq!(redactor.masked("a hunter"), None);
         assert!(!format!("{redactor:?}").contains("hunter2"));
     }
 

@@ -362,4 +362,8 @@ impl Voice for HttpConnection {
     fn closed(&self) -> &CancellationToken {
         &self.closed
     }
+
+    fn revision(&self) -> Revision {
+        self.live.load().handshake.revision
+    }
 }

@@ -6,7 +6,6 @@ use super::*;
 use crate::call::{Endpoint, Item, Observer, Principal, SessionKey, UpstreamId};
 use crate::config::environment::Environment;
 use crate::config::{Format, parse};
-use crate::mcp::revision::Revision;
 use crate::telemetry::meters::UpstreamMeter;
 use crate::upstream::report::Report;
 
@@ -21,6 +20,10 @@ impl Voice for Ear {
 
     fn closed(&self) -> &CancellationToken {
         &self.1
+    }
+
+    fn revision(&self) -> Revision {
+        Revision::V2025_06_18
     }
 }
 
@@ -272,8 +275,14 @@ async fn prog_07_progress_on_a_question_goes_back() {
         stage.hears().await,
         r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":0.5}}"#
     );
-    question.asker.answer(response(r#"{"jsonrpc":"2.0","id":4,"result":{}}"#));
-    assert_eq!(stage.hears().await, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+    // VER-11: the upstream's revision has one block of content.
+    question.asker.answer(response(
+        r#"{"jsonrpc":"2.0","id":4,"result":{"role":"assistant","model":"m","content":[{"type":"text","text":"a"}]}}"#,
+    ));
+    assert_eq!(
+        stage.hears().await,
+        r#"{"jsonrpc":"2.0","id":7,"result":{"role":"assistant","model":"m","content":{"type":"text","text":"a"}}}"#
+    );
 }
 
 /// RES-09, LOG-04, RPC-28

@@ -77,6 +77,8 @@ pub(super) struct Line {
     pub(super) manners: Manners,
     /// The handshake was good: from now on its end is a loss.
     pub(super) met: AtomicBool,
+    /// Agreed on in the handshake.
+    revision: OnceLock<Revision>,
     /// Cancelled when it is to be used no more.
     pub(super) closed: CancellationToken,
     pub(super) lost: OnceLock<Loss>,
@@ -157,6 +159,7 @@ impl StdioConnection {
             legs: Mutex::default(),
             manners,
             met: AtomicBool::new(false),
+            revision: OnceLock::new(),
             closed: CancellationToken::new(),
             lost: OnceLock::new(),
         });
@@ -272,6 +275,8 @@ impl Line {
             met => met,
         };
         let handshake = met.map_err(|error| Failure::plain(self.manners.blame.unsent(error.to_string())))?;
+        // Nobody else sets it.
+        let _ = self.revision.set(handshake.revision);
         let told = self.input.send(handshake::initialized()).await;
         told.map_err(|_| Failure::plain(self.manners.blame.unsent("its process ended")))?;
         Ok(handshake)
@@ -350,6 +355,11 @@ impl Voice for Line {
 
     fn closed(&self) -> &CancellationToken {
         &self.closed
+    }
+
+    fn revision(&self) -> Revision {
+        // Nobody is asked before the handshake is good.
+        self.revision.get().copied().unwrap_or(Revision::LATEST)
     }
 }
 

@@ -100,6 +100,10 @@ impl Upstreams for Stage {
 
     fn roots_changed(&self, _: &Arc<Session>) {}
 
+    fn is_bound(&self, _: UpstreamId, _: &Session) -> bool {
+        true
+    }
+
     fn release(&self, _: &Arc<Session>) {}
 }
 
@@ -193,6 +197,31 @@ async fn f_100_an_upstream_that_comes_back_is_read_soon() {
         pass(2).await;
         assert!(tools(&catalog).contains("one"), "a proxy answers for it: {posed}");
     }
+}
+
+/// LOG-06: it is told once that an upstream has gone, and once that it is back; not that it never came.
+#[tokio::test(start_paused = true)]
+async fn log_06_turns_of_upstreams_are_told_once() {
+    let stage = stage();
+    stage.leaves(BETA);
+    let (catalog, _tasks) = kept(&stage);
+    let turns = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&turns);
+    catalog.tell_turns(move |upstream, turn| told.lock().unwrap().push((upstream, turn)));
+    let of = |upstream| {
+        let all = turns.lock().unwrap();
+        all.iter().filter(|(of, _)| *of == upstream).map(|(_, turn)| *turn).collect::<Vec<_>>()
+    };
+    pass(5).await;
+    assert!(of(ALPHA).is_empty() && of(BETA).is_empty());
+    stage.leaves(ALPHA);
+    catalog.doubt(ALPHA);
+    pass(60).await;
+    assert_eq!(of(ALPHA), [Turn::Away]);
+    stage.away.lock().unwrap().clear();
+    pass(5).await;
+    assert_eq!(of(ALPHA), [Turn::Away, Turn::Back]);
+    assert_eq!(of(BETA), [Turn::Back]);
 }
 
 /// HTTP-16, TOOL-01, R-22: declared announcements that have no way to come are not waited for.
