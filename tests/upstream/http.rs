@@ -78,10 +78,11 @@ async fn f_059_progress_comes_before_the_answer_with_the_clients_token() {
     .await;
     let rig = Rig::new(&entry(&server));
     let seen = all(rig.call(&session(1), r#"{"name":"t","_meta":{"progressToken":"1"}}"#).await).await;
-    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert_eq!(seen.len(), 4, "{seen:?}");
     assert!(seen[0].contains(r#""progressToken":"1","progress":1}"#), "{seen:?}");
-    assert!(seen[1].contains(r#""progressToken":"1","progress":3}"#));
-    assert!(seen[2].contains(r#""result":{"ok":1}"#));
+    assert!(seen[1].contains("notifications/message"), "RPC-28: in the order in which it came");
+    assert!(seen[2].contains(r#""progressToken":"1","progress":3}"#));
+    assert!(seen[3].contains(r#""result":{"ok":1}"#));
     drop(kept);
 }
 
@@ -253,9 +254,9 @@ async fn f_024_the_push_channel_is_opened_again_where_it_broke_off() {
     assert_eq!(rig.news().await, News::Reconnected);
     let again = server.wait_for(|seen| seen.verb == "GET" && !seen.header("last-event-id").is_empty()).await;
     assert_eq!((again.header("last-event-id"), again.header("mcp-session-id")), ("e-7", "s"));
-    // PING-01, LIFE-14
+    // PING-01, LIFE-15: there is no client whose roots these could be.
     server.wait_for(|seen| seen.body == r#"{"jsonrpc":"2.0","id":"q","result":{}}"#).await;
-    server.wait_for(|seen| seen.body.contains(r#""id":"r","error":{"code":-32601"#)).await;
+    server.wait_for(|seen| seen.body == r#"{"jsonrpc":"2.0","id":"r","result":{"roots":[]}}"#).await;
     drop(kept);
 }
 
@@ -280,6 +281,38 @@ async fn a_stream_that_breaks_before_its_answer_is_resumed() {
     .await;
     let rig = Rig::new(&entry(&server));
     assert!(done(rig.call(&session(1), r#"{"name":"t"}"#).await).await.contains("late"));
+    assert_eq!(server.count("tools/call"), 1);
+}
+
+/// HTTP-14, HTTP-35: a server that lets its client come back time and again is polled for as long as it gets on, and
+/// each pause is told.
+#[tokio::test]
+async fn http_14_a_server_that_closes_its_streams_is_polled() {
+    const PAUSES: usize = 12;
+    let opened = AtomicUsize::new(0);
+    let id = std::sync::Mutex::new(String::new());
+    let server = Server::start(move |seen| match (seen.method().as_str(), seen.header("last-event-id")) {
+        ("tools/call", _) => {
+            *id.lock().unwrap() = seen.id();
+            events(&["id: p-0\nretry: 1\ndata:\n\n".to_owned()])
+        }
+        ("GET", last) if last.starts_with("p-") => {
+            let turn = opened.fetch_add(1, Ordering::Relaxed) + 1;
+            assert_eq!(last, format!("p-{}", turn - 1));
+            if turn < PAUSES {
+                events(&[format!("id: p-{turn}\ndata:\n\n")])
+            } else {
+                events(&[event(result(&id.lock().unwrap(), r#"{"late":true}"#))])
+            }
+        }
+        _ => greeting(seen, Some("s")).unwrap(),
+    })
+    .await;
+    let rig = Rig::new(&entry(&server));
+    let seen = all(rig.call(&session(1), r#"{"name":"t"}"#).await).await;
+    assert_eq!(seen[0], "pause Some(1ms)");
+    assert_eq!(seen.len(), PAUSES + 1, "{seen:?}");
+    assert!(seen[PAUSES].contains("late"));
     assert_eq!(server.count("tools/call"), 1);
 }
 

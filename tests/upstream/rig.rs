@@ -17,6 +17,7 @@ use portcullis::config::environment::Environment;
 use portcullis::config::{Format, parse};
 use portcullis::jsonrpc::view::object_at;
 use portcullis::jsonrpc::{Edits, Id, Message, Object};
+use portcullis::mcp::capabilities::ClientCapabilities;
 use portcullis::mcp::methods::{self, ItemKind};
 use portcullis::mcp::questions::QuestionKind;
 use portcullis::mcp::revision::Revision;
@@ -373,7 +374,10 @@ pub fn session(number: u8) -> Arc<Session> {
 
 pub fn session_of(number: u8, revision: Revision) -> Arc<Session> {
     let who = Arc::new(Principal::anonymous());
-    Arc::new(Session::new(SessionKey([number; 16]), revision, who, Endpoint::Merged))
+    let mut session = Session::new(SessionKey([number; 16]), revision, who, Endpoint::Merged);
+    // Whatever the catalog is read with, so that a session can take over its connection.
+    (session.capabilities, session.is_local) = (ClientCapabilities::ALL, true);
+    Arc::new(session)
 }
 
 /// The text of an answer, however it comes.
@@ -391,11 +395,18 @@ pub async fn text(answer: Answer) -> Result<String, Fault> {
     })
 }
 
-/// The answer that came without notices.
+/// The answer that came without progress before it. Nobody answers questions here.
 pub async fn done(reply: Result<Reply, Fault>) -> String {
-    match reply.unwrap() {
-        Reply::Done(answer) => text(answer).await.unwrap(),
-        Reply::Items(_) => panic!("notices came first"),
+    let mut items = match reply.unwrap() {
+        Reply::Done(answer) => return text(answer).await.unwrap(),
+        Reply::Items(items) => items,
+    };
+    loop {
+        match clock::within(PATIENCE, items.next()).await.expect("the next item") {
+            Some(Item::Done(answer)) => return text(answer).await.unwrap(),
+            Some(Item::Raw(_) | Item::Ask(_) | Item::Pause(_)) => {}
+            other => panic!("no answer: {other:?}"),
+        }
     }
 }
 
