@@ -13,7 +13,7 @@ use crate::relay::route::Relay;
 
 impl Observer for Relay {
     fn list_changed(&self, upstream: UpstreamId, kind: ItemKind) {
-        self.catalog.list_changed(upstream, kind);
+        self.catalog.announced(upstream, kind);
     }
 
     fn connection_lost(&self, upstream: UpstreamId) {

@@ -115,12 +115,16 @@ async fn elic_10_an_error_that_names_pages_is_mapped_on_its_way() {
     let relay = relay_with(of(vec![done(&error)]));
     let session = alone();
     let Some(Item::Done(streamed)) = reply(&relay, &session).await.next().await else { panic!("no answer") };
-    let back = Back { relay: &relay, session: &session, upstream: ALPHA, method: &methods::RESOURCES_READ };
-    let plain = back.answer(Answer::of(Body::Message(message(&error))));
-    for answer in [streamed, plain] {
+    let plain = |session: &Arc<Session>| {
+        let back = Back { relay: &relay, session, upstream: ALPHA, method: &methods::RESOURCES_READ };
+        back.answer(Answer::of(Body::Message(message(&error))))
+    };
+    let (merged, _) = crate::relay::tests::session(1);
+    // Where there is one upstream to be seen, its ids are unique.
+    for (answer, kept) in [(streamed, true), (plain(&session), true), (plain(&merged), false)] {
         let Body::Message(message) = answer.body else { panic!("not whole") };
         let text = String::from_utf8(message.text().to_vec()).unwrap();
-        assert_ne!(at(&text, "/error/data/elicitations/0/elicitationId"), "e1");
+        assert_eq!(at(&text, "/error/data/elicitations/0/elicitationId") == "e1", kept);
         assert_eq!(at(&text, "/error/data/elicitations/0/url"), "https://h.example/");
     }
 }

@@ -21,6 +21,8 @@ pub struct Member {
     state: Mutex<State>,
     /// Bits by [`ItemKind::index`]: lists to read again.
     dirty: AtomicU8,
+    /// The same bits: lists of which it said itself that they have changed.
+    announced: AtomicU8,
     wake: Notify,
 }
 
@@ -39,6 +41,8 @@ pub struct State {
     pub tried: bool,
     /// When this run has last put its lists on disk.
     pub saved_at: Option<Instant>,
+    /// By [`ItemKind::index`]: when clients were last told of a change that was none.
+    pub echoed: [Option<Instant>; 4],
 }
 
 const ALL: u8 = 0b1111;
@@ -48,7 +52,14 @@ impl Member {
     #[must_use]
     pub fn new(id: UpstreamId, upstream: Arc<Upstream>, known: Option<Arc<Snapshot>>) -> Self {
         let state = Mutex::new(State { snapshot: known, ..State::default() });
-        Self { id, upstream, state, dirty: AtomicU8::new(ALL), wake: Notify::new() }
+        Self {
+            id,
+            upstream,
+            state,
+            dirty: AtomicU8::new(ALL),
+            announced: AtomicU8::new(0),
+            wake: Notify::new(),
+        }
     }
 
     /// What is known now.
@@ -79,6 +90,19 @@ impl Member {
         };
         self.dirty.fetch_or(bits, Ordering::AcqRel);
         self.wake.notify_one();
+    }
+
+    /// As [`mark`](Self::mark), because the upstream says so.
+    pub fn announce(&self, kind: ItemKind) {
+        self.announced.fetch_or(1 << kind.index(), Ordering::AcqRel);
+        self.mark(kind);
+    }
+
+    /// The lists of which the upstream has said that they have changed; says them once.
+    #[must_use]
+    pub fn take_announced(&self) -> Vec<ItemKind> {
+        let announced = self.announced.swap(0, Ordering::AcqRel);
+        ItemKind::ALL.into_iter().filter(|kind| announced & 1 << kind.index() != 0).collect()
     }
 
     /// Asks for all lists to be read again.

@@ -1,7 +1,8 @@
 //! Keeping the catalog true: a task for each upstream reads when something has changed, one task merges.
 //!
 //! *Invariants.* An upstream is read by its own task only, one reading at a time (F-089). Clients are
-//! told when what they see has changed, never because an upstream said so (F-053, TOOL-15).
+//! told when what they see has changed (TOOL-15), and now and then when an upstream says that something has which they
+//! cannot see ([`ECHO`]).
 
 mod merging;
 
@@ -30,6 +31,11 @@ const DEBOUNCE: Duration = Duration::from_millis(250);
 
 /// The least time between two readings that notices caused (F-053).
 const SPACING: Duration = Duration::from_secs(1);
+
+/// How often clients are told at most that a list has changed which is the same as before. The upstream may mean
+/// something by it, and a client that gets on with it directly gets the same through us; one that says it all the time
+/// must not make every client read its lists all the time (F-053).
+const ECHO: Duration = Duration::from_secs(30);
 
 /// How long a failed reading waits at first and at most. An upstream that comes back is seen within
 /// two seconds (F-100); what must not be tried so often, such as starting a child, has its own pace.
@@ -66,6 +72,11 @@ impl Catalog {
     /// Notes that a list of an upstream has changed: it is read anew.
     pub fn list_changed(&self, upstream: UpstreamId, kind: ItemKind) {
         self.members[upstream.index()].mark(kind);
+    }
+
+    /// Notes that an upstream says so.
+    pub fn announced(&self, upstream: UpstreamId, kind: ItemKind) {
+        self.members[upstream.index()].announce(kind);
     }
 
     /// Notes that all lists of an upstream may have changed unseen.
@@ -204,7 +215,11 @@ impl Catalog {
             if kinds.len() == ItemKind::ALL.len() {
                 all_read = began;
             }
+            let (announced, before) = (member.take_announced(), member.state().snapshot);
             let failed = self.read(member, &kinds).await.err();
+            if failed.is_none() {
+                self.echo(member, &announced, before.as_deref());
+            }
             if let Some(failed) = &failed {
                 self.failed(member, failed);
                 member.restore(&failed.kinds);
@@ -241,6 +256,34 @@ impl Catalog {
                     member.restore(&ItemKind::ALL);
                 }
                 Woken::Time => {}
+            }
+        }
+    }
+
+    /// Tells of announced changes that are none to be seen; those that are will be told of by the merge.
+    fn echo(&self, member: &Member, announced: &[ItemKind], before: Option<&Snapshot>) {
+        let (Some(before), Some(now), Some(audience)) =
+            (before, member.state().snapshot, self.audience.get())
+        else {
+            return;
+        };
+        for &kind in announced {
+            let same = |kind: ItemKind| before.items[kind.index()] == now.items[kind.index()];
+            if !same(kind) || (kind == ItemKind::Resource && !same(ItemKind::Template)) {
+                continue;
+            }
+            let at = clock::now();
+            let mut due = false;
+            member.update(|state| {
+                let last = &mut state.echoed[kind.index()];
+                due = last.is_none_or(|last| at.saturating_duration_since(last) >= ECHO);
+                if due {
+                    *last = Some(at);
+                }
+            });
+            if due {
+                audience.list_changed(Endpoint::Merged, kind);
+                audience.list_changed(Endpoint::Upstream(member.id), kind);
             }
         }
     }

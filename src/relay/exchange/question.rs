@@ -14,6 +14,7 @@ use crate::jsonrpc::{Edits, ErrorObject, Object, text};
 use crate::mcp::project;
 use crate::mcp::questions::QuestionKind;
 use crate::relay::exchange::open::Exchange;
+use crate::relay::exchange::pages::Ids;
 use crate::relay::exchange::roots::{self, Way};
 use crate::relay::pair::Pair;
 use crate::telemetry::events::relay::QuestionRefused;
@@ -145,8 +146,10 @@ impl Marks<'_> {
         let missing = "`elicitationId` is missing or not a string";
         let span = params.find(text, "elicitationId").ok_or(missing)?;
         let original = text::unquote(&text[span.clone()]).ok_or(missing)?;
-        let ours = self.exchange.pages().expose(self.upstream, &original, clock::now());
-        edits.replace(span, text::quote(&ours.ok_or("`elicitationId` is empty or too long")?));
+        // Where it is plain who asks, ids cannot be mixed up either.
+        let ids = if self.origin.is_some() { Ids::Ours } else { Ids::Kept };
+        let shown = self.exchange.pages().expose(self.upstream, &original, ids, clock::now());
+        edits.replace(span, text::quote(&shown.ok_or("`elicitationId` is empty or too long")?));
         Ok(())
     }
 

@@ -166,6 +166,43 @@ async fn page_05_readings_that_change_nothing_leave_cursors_valid() {
     assert!(board.at(first.epoch).is_some());
 }
 
+/// Whom the catalog tells of changes.
+#[derive(Default)]
+struct Ear(Mutex<Vec<(Endpoint, ItemKind)>>);
+
+impl Audience for Ear {
+    fn list_changed(&self, endpoint: Endpoint, kind: ItemKind) {
+        self.0.lock().unwrap().push((endpoint, kind));
+    }
+}
+
+/// F-052, F-053: what an upstream announces is told although nothing is new, but not time and again.
+#[tokio::test(start_paused = true)]
+async fn f_052_an_announced_change_that_is_none_is_told_now_and_then() {
+    let stage = stage();
+    let (catalog, _tasks) = kept(&stage);
+    pass(10).await;
+    let ear = Arc::new(Ear::default());
+    catalog.tell(ear.clone());
+    let heard = || std::mem::take(&mut *ear.0.lock().unwrap());
+    let both = [(Endpoint::Merged, ItemKind::Prompt), (Endpoint::Upstream(ALPHA), ItemKind::Prompt)];
+    for _ in 0..2 {
+        catalog.announced(ALPHA, ItemKind::Prompt);
+        pass(2).await;
+        assert_eq!(heard(), both);
+        for _ in 0..5 {
+            catalog.announced(ALPHA, ItemKind::Prompt);
+            pass(2).await;
+        }
+        assert_eq!(heard(), [], "a flood");
+        pass(30).await;
+    }
+    // What nobody announced, and what is seen to change, is told as ever.
+    catalog.list_changed(ALPHA, ItemKind::Prompt);
+    pass(2).await;
+    assert_eq!(heard(), []);
+}
+
 /// F-053, D10, R-22: a list that fails for good is tried ever more seldom, alone, and does not hold up the others.
 #[tokio::test(start_paused = true)]
 async fn f_053_a_list_that_fails_for_good_is_left_alone() {
