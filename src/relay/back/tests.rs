@@ -119,7 +119,7 @@ async fn elic_10_an_error_that_names_pages_is_mapped_on_its_way() {
         let back = Back { relay: &relay, session, upstream: ALPHA, method: &methods::RESOURCES_READ };
         back.answer(Answer::of(Body::Message(message(&error))))
     };
-    let (merged, _) = crate::relay::tests::session(1);
+    let (merged, _) = crate::relay::tests::session(2);
     // Where there is one upstream to be seen, its ids are unique.
     for (answer, kept) in [(streamed, true), (plain(&session), true), (plain(&merged), false)] {
         let Body::Message(message) = answer.body else { panic!("not whole") };
