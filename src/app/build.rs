@@ -7,6 +7,7 @@ use crate::app::keys;
 use crate::call::{Authenticator, CallService, Upstreams};
 use crate::config::snapshot::Snapshot;
 use crate::downstream::legacy::session::Sessions;
+use crate::downstream::legacy::store::Bounds;
 use crate::downstream::shore::{Parts, Shore};
 use crate::gate::measure::Meters;
 use crate::gate::{authn, stack};
@@ -47,7 +48,8 @@ pub fn build(config: Arc<Snapshot>) -> io::Result<Gateway> {
     servers.observe(relay.clone());
     let meters = Arc::new(Meters { gateway: CallMeter::gateway(), upstreams: meters });
     let calls = stack::build(meters, relay.service());
-    let sessions = Arc::new(Sessions::new(config.sessions.clone(), ring, relay.clone()));
+    let bounds = Bounds::new(&config);
+    let sessions = Arc::new(Sessions::new(config.sessions.clone(), bounds, ring, relay.clone()));
     catalog.tell(sessions.clone());
     let authenticator: Arc<dyn Authenticator> = authn::build(&config);
     let parts =

@@ -34,6 +34,24 @@ pub const DRAIN_BYTES: usize = 256 * KIB;
 pub const STREAMS_PER_SESSION: usize = 16;
 /// Calls of one session without an answer, also those whose client has left: far beyond what an agent starts at once.
 pub const CALLS_PER_SESSION: usize = 1024;
+/// Questions that may be open in one session: an agent has a few, beyond it an upstream is stuck or hostile.
+pub const QUESTIONS_PER_SESSION: usize = 32;
+/// Notices that wait for a session's next stream while none is open.
+pub const WAITING_NOTICES: usize = 64;
+/// Notices that wait for a session's open stream while its client is slow to read.
+pub const UNREAD_NOTICES: usize = 1024;
+/// Bytes of the notices that wait in one session.
+pub const WAITING_BYTES: usize = MIB;
+/// Bytes kept for replay, of one stream: hundreds of notices, and nearly every answer.
+pub const REPLAY_BYTES: usize = 256 * KIB;
+/// Bytes kept for replay, of one session.
+pub const REPLAY_BYTES_PER_SESSION: usize = MIB;
+/// Bytes kept for replay, of all sessions.
+pub const REPLAY_BYTES_IN_ALL: usize = 64 * MIB;
+/// Streams that nobody reads and one session can still resume.
+pub const RESUMABLE_STREAMS: usize = 64;
+/// How long what a stream carried can be replayed: a laptop that slept through a meeting starts anew.
+pub const REPLAY_AGE: Duration = Duration::from_mins(5);
 /// Connections of clients: a stream and a call for each of the sessions that there may be by default, and some more.
 pub const CONNECTIONS: usize = 32 * KIB;
 

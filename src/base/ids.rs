@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use aws_lc_rs::{digest, rand};
+use aws_lc_rs::{digest, hmac, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -67,6 +67,13 @@ pub fn sha256_hex(value: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, value).as_ref())
 }
 
+/// The first 64 bits of HMAC-SHA256: with a secret key, nobody else can tell the value for a text.
+#[must_use]
+pub fn keyed_hash(key: &[u8], text: &[u8]) -> u64 {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text);
+    tag.as_ref().iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes
@@ -103,6 +110,8 @@ mod tests {
     #[test]
     fn hashes_are_those_of_sha_256() {
         assert_eq!(short_hash(b"abc"), "ba7816bf");
+        // RFC 4231, case 2.
+        assert_eq!(keyed_hash(b"Jefe", b"what do ya want for nothing?"), 0x5bdc_c146_bf60_754e);
         assert_eq!(sha256_hex(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     }
 }

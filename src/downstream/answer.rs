@@ -28,27 +28,24 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// *On drop*: see [`Exchange`].
 pub async fn respond(mut exchange: Exchange, accepts: Accepts, keep_alive: Duration) -> Response<OutBody> {
     if !accepts.json {
-        return events::response(exchange, None, keep_alive);
+        return events::answer(exchange, None, keep_alive);
     }
     let first = if accepts.events {
         tokio::select! {
             biased;
             // Both are safe to cancel.
             step = exchange.next() => step,
-            () = ticks::until(clock::now() + PATIENCE) => return events::response(exchange, None, keep_alive),
+            () = ticks::until(clock::now() + PATIENCE) => return events::answer(exchange, None, keep_alive),
         }
     } else {
-        exchange.next().await
+        exchange.settle().await.map(|settled| settled.map_or_else(Step::Failed, Step::Done))
     };
     match first {
         // HTTP-12: a cancelled call has no answer, yet the exchange must end.
         None => cancelled(accepts),
-        Some(Step::Notice(notice)) if accepts.events => events::response(exchange, Some(notice), keep_alive),
-        Some(Step::Notice(_) | Step::Ask(_) | Step::Pause(_)) => match exchange.settle().await {
-            None => cancelled(accepts),
-            Some(Ok(answer)) => json(answer, exchange.into_ticket()).await,
-            Some(Err(fault)) => rescue::failed_call(&fault, &exchange.id()),
-        },
+        Some(step @ (Step::Notice(_) | Step::Ask(_) | Step::Pause(_))) => {
+            events::answer(exchange, Some(step), keep_alive)
+        }
         Some(Step::Done(answer)) => json(answer, exchange.into_ticket()).await,
         Some(Step::Failed(fault)) => rescue::failed_call(&fault, &exchange.id()),
     }
@@ -257,9 +254,15 @@ mod tests {
     use super::*;
     use crate::call::Reply;
     use crate::downstream::legacy::in_flight::InFlight;
+    use crate::downstream::legacy::outbox::tests::outbox;
+    use crate::mcp::revision::Revision;
 
     const JSON: Accepts = Accepts { json: true, events: false };
     const EVENTS: Accepts = Accepts { json: false, events: true };
+
+    fn calls() -> Arc<InFlight> {
+        InFlight::new(outbox(Revision::V2024_11_05))
+    }
 
     fn exchange(calls: &Arc<InFlight>, answer: Answer) -> Exchange {
         let ticket = calls.begin(Id::parse(Bytes::from("7")).unwrap()).unwrap();
@@ -287,7 +290,7 @@ mod tests {
     #[tokio::test]
     async fn rpc_13_a_large_answer_that_fails_before_its_first_part_is_that_fault() {
         for accepts in [JSON, EVENTS] {
-            let (calls, told) = (Arc::default(), Arc::default());
+            let (calls, told) = (calls(), Arc::default());
             let after = Duration::from_secs(1);
             let fault = Fault::Timeout { upstream: "alpha".into(), limit: "callIdle", after };
             let mut answer = Answer::of(Body::Stream(stream::iter([Err(fault)]).boxed()));
@@ -305,7 +308,7 @@ mod tests {
     #[tokio::test]
     async fn f_098_a_large_answer_is_in_flight_until_its_last_part() {
         for accepts in [JSON, EVENTS] {
-            let calls = Arc::default();
+            let calls = calls();
             let parts = [r#"{"jsonrpc":"2.0","id":1,"result":{"content":["#, "]}}"];
             let chunks = stream::iter(parts.map(|part| Ok(Bytes::from_static(part.as_bytes()))));
             let answer = Answer::of(Body::Stream(chunks.boxed()));
@@ -330,7 +333,7 @@ mod tests {
         let id = Id::parse(Bytes::from("7")).unwrap();
         let fault = whole_text(broken(), &id).await.unwrap_err();
         assert!(matches!(fault, Fault::Protocol { .. }), "{fault:?}");
-        let calls = Arc::default();
+        let calls = calls();
         let text = text(respond(exchange(&calls, broken()), JSON, Duration::ZERO).await).await;
         assert!(text.contains("upstream_protocol_error"), "{text}");
     }
@@ -338,14 +341,19 @@ mod tests {
     /// F-004, HTTP-24: a batch's stream speaks at once and keeps speaking.
     #[tokio::test(start_paused = true)]
     async fn f_004_a_batch_speaks_at_once_and_keeps_speaking() {
-        let calls: Arc<InFlight> = Arc::default();
+        let calls = calls();
         let ticket = calls.begin(Id::parse(Bytes::from("8")).unwrap()).unwrap();
         let slow = async {
             clock::sleep(Duration::from_secs(40)).await;
             Ok(Reply::empty())
         };
         let exchanges = vec![exchange(&calls, Answer::result("{}")), Exchange::new(slow.boxed(), ticket)];
-        let response = events::batch(vec![Bytes::from_static(b"{}")], exchanges, Duration::from_secs(15));
+        let response = events::batch(
+            &outbox(Revision::V2024_11_05),
+            vec![Bytes::from_static(b"{}")],
+            exchanges,
+            Duration::from_secs(15),
+        );
         let text = text(response).await;
         assert!(text.starts_with(':'), "{text}");
         assert_eq!(text.matches("data: ").count(), 3, "{text}");

@@ -1,5 +1,6 @@
 //! The decision table of an endpoint: which request may do what now (HTTP-01 to HTTP-32).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,19 +13,17 @@ use hyper::body::Incoming;
 
 use crate::base::clock;
 use crate::call::{Endpoint, Principal};
-use crate::downstream::answer::{event_stream, respond};
+use crate::downstream::answer::respond;
 use crate::downstream::body::OutBody;
 use crate::downstream::legacy::session::Entry;
-use crate::downstream::legacy::stream::Counted;
 use crate::downstream::media::{self, Accepts};
 use crate::downstream::one::Begun;
 use crate::downstream::rescue::{self, Refusal};
 use crate::downstream::shore::Shore;
-use crate::downstream::{handshake, many, one};
+use crate::downstream::{events, handshake, many, one};
 use crate::jsonrpc::scan::{self, ScanError};
 use crate::jsonrpc::{Id, Kind, Message, batch};
 use crate::mcp::revision::Revision;
-use crate::telemetry::events::downstream::StreamOpened;
 use crate::telemetry::words::{SessionEnd, StreamKind};
 
 /// `MCP-Session-Id`; header names have no case.
@@ -44,6 +43,8 @@ pub struct Caller<'r> {
     pub who: Arc<Principal>,
     /// Where.
     pub endpoint: Endpoint,
+    /// Where the connection comes from.
+    pub peer: Option<IpAddr>,
     /// The head of the request.
     pub head: &'r Parts,
 }
@@ -87,15 +88,18 @@ pub async fn post(caller: Caller<'_>, body: Incoming) -> Result<Response<OutBody
             })
         }
         Kind::Notification => {
-            one::notice(&entry, &message);
+            one::notice(caller.shore, &entry, message);
             Ok(rescue::bare(StatusCode::ACCEPTED))
         }
-        // RPC-09: an answer that nobody waits for is accepted and dropped. We ask clients nothing yet.
-        Kind::Result | Kind::Error => Ok(rescue::bare(StatusCode::ACCEPTED)),
+        // RPC-09: whether anyone waits for it or not.
+        Kind::Result | Kind::Error => {
+            entry.outbox.answered(message);
+            Ok(rescue::bare(StatusCode::ACCEPTED))
+        }
     }
 }
 
-/// GET: a standing stream (HTTP-16).
+/// GET: a standing stream (HTTP-16), or the rest of an earlier stream of any kind (HTTP-21).
 ///
 /// # Errors
 /// `NotAcceptable`, `NotResumable`, and whatever is wrong with the session.
@@ -104,19 +108,20 @@ pub fn get(caller: &Caller<'_>) -> Result<Response<OutBody>, Refusal> {
         return Err(Refusal::NotAcceptable);
     }
     let entry = caller.session(None)?;
-    if caller.head.headers.contains_key(&LAST_EVENT_ID) {
-        // HTTP-23: we gave no event ids, so there is nothing that it could name.
-        return Err(Refusal::NotResumable);
-    }
-    if caller.shore.is_draining() {
+    let keep_alive = caller.shore.config.http.keep_alive;
+    let mut last_ids = caller.head.headers.get_all(&LAST_EVENT_ID).iter();
+    let Some(last_id) = last_ids.next() else {
+        if caller.shore.is_draining() {
+            return Err(Refusal::Draining);
+        }
+        return Ok(events::read(&entry.outbox, entry.outbox.open_standing(), StreamKind::Standalone, keep_alive));
+    };
+    let reader = last_id.to_str().ok().filter(|_| last_ids.next().is_none());
+    let reader = reader.and_then(|id| entry.outbox.resume(id)).ok_or(Refusal::NotResumable)?;
+    if caller.shore.is_draining() && !reader.track().is_answer() {
         return Err(Refusal::Draining);
     }
-    let stream = entry.standing.open(caller.shore.config.http.keep_alive);
-    let ended = entry.shared.ended.clone();
-    let stream = futures_util::StreamExt::take_until(stream, ended.cancelled_owned());
-    let counted =
-        Counted { stream: Box::pin(stream), guard: StreamOpened { kind: StreamKind::Standalone }.emit() };
-    Ok(event_stream(OutBody::stream(counted)))
+    Ok(events::read(&entry.outbox, reader, StreamKind::Resumed, keep_alive))
 }
 
 /// DELETE: the session ends (HTTP-29).

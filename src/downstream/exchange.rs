@@ -2,10 +2,11 @@
 //!
 //! *On drop* before the answer is there: the client has vanished, and in the session revisions that
 //! is no cancellation (HTTP-11, R-16). The call moves to a task of its own and runs on until it is
-//! done, cancelled, or its session has ended; its answer is dropped.
+//! done, cancelled, or its session has ended; its answer is dropped. What it asks meanwhile is asked elsewhere.
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,8 +14,9 @@ use futures_util::Stream;
 use futures_util::future::BoxFuture;
 
 use crate::base::tasks;
-use crate::call::{Answer, Fault, Item, Items, Question, Reply};
+use crate::call::{Answer, Course, Fault, Item, Items, Question, Reply};
 use crate::downstream::legacy::in_flight::Ticket;
+use crate::downstream::legacy::outbox::Outbox;
 use crate::jsonrpc::Id;
 
 /// The future of the gate.
@@ -44,13 +46,15 @@ enum Work {
 pub struct Exchange {
     work: Work,
     ticket: Option<Ticket>,
+    /// It has moved to a task of its own already; dropped there, the run time is ending.
+    moved: bool,
 }
 
 impl Exchange {
     /// A call whose future was not polled yet.
     #[must_use]
     pub fn new(pending: Pending, ticket: Ticket) -> Self {
-        Self { work: Work::Pending(pending), ticket: Some(ticket) }
+        Self { work: Work::Pending(pending), ticket: Some(ticket), moved: false }
     }
 
     /// The client's id of it.
@@ -64,6 +68,18 @@ impl Exchange {
 
     fn ticket(&self) -> &Ticket {
         self.ticket.as_ref().expect("the ticket is taken at the end only")
+    }
+
+    /// The way to the client, for what precedes the answer.
+    #[must_use]
+    pub fn outbox(&self) -> &Arc<Outbox> {
+        self.ticket().outbox()
+    }
+
+    /// What becomes known of the call.
+    #[must_use]
+    pub fn course(&self) -> Option<Arc<Course>> {
+        self.ticket().cancel().course().cloned()
     }
 
     /// What keeps the call in flight, for who holds it until the answer is written (F-098).
@@ -93,11 +109,14 @@ impl Exchange {
         step
     }
 
-    /// The answer alone; notices are dropped, and nobody answers questions. `None` when the call was cancelled.
+    /// The answer alone; what precedes it goes on another stream of the session, if there is one (HTTP-19). `None` when
+    /// the call was cancelled.
     pub async fn settle(&mut self) -> Option<Result<Answer, Fault>> {
         loop {
             match self.next().await? {
-                Step::Notice(_) | Step::Ask(_) | Step::Pause(_) => {}
+                Step::Notice(notice) => self.outbox().tell(notice),
+                Step::Ask(question) => self.outbox().ask(question, None),
+                Step::Pause(_) => {}
                 Step::Done(answer) => return Some(Ok(answer)),
                 Step::Failed(fault) => return Some(Err(fault)),
             }
@@ -139,14 +158,15 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        if self.is_over() {
+        if self.is_over() || self.moved {
             return;
         }
-        let left = Self { work: std::mem::replace(&mut self.work, Work::Over), ticket: self.ticket.take() };
+        let work = std::mem::replace(&mut self.work, Work::Over);
+        let left = Self { work, ticket: self.ticket.take(), moved: true };
         tasks::spawn("call without a client", async move {
             let mut left = left;
             // Ends when the call does or when it is cancelled; the relay's deadlines bound it.
-            while let Some(Step::Notice(_) | Step::Ask(_) | Step::Pause(_)) = left.next().await {}
+            let _ = left.settle().await;
             left.work = Work::Over;
         })
         .detach();

@@ -7,12 +7,13 @@ use crate::call::{Body, Call, Reply};
 use crate::downstream::answer::whole;
 use crate::downstream::body::OutBody;
 use crate::downstream::endpoint::{Caller, SESSION_ID};
-use crate::downstream::legacy::session::Full;
+use crate::downstream::legacy::session::{Full, Terms};
 use crate::downstream::one;
 use crate::downstream::rescue::{self, Refusal};
 use crate::jsonrpc::rewrite::Plan;
 use crate::jsonrpc::view::object_at;
 use crate::jsonrpc::{Id, Message, MessageError, Object};
+use crate::mcp::capabilities::ClientCapabilities;
 use crate::mcp::methods::INITIALIZE;
 use crate::mcp::revision::Revision;
 use crate::telemetry::events::downstream::SessionOpened;
@@ -20,6 +21,7 @@ use crate::telemetry::events::downstream::SessionOpened;
 /// What a client says of itself (LIFE-02).
 struct Hello {
     revision: Revision,
+    capabilities: ClientCapabilities,
     name: String,
     version: String,
 }
@@ -42,9 +44,15 @@ pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Respons
     }
     let sessions = &caller.shore.sessions;
     let place = sessions.reserve(&caller.who).map_err(|full| refused(full, &id))?;
-    let session = sessions.propose(hello.revision, caller.who.clone(), caller.endpoint);
-    let call =
-        Call::new(session.clone(), &INITIALIZE, message).map_err(|error| Refusal::Message(error.into()))?;
+    let session = sessions.propose(Terms {
+        revision: hello.revision,
+        who: caller.who.clone(),
+        endpoint: caller.endpoint,
+        capabilities: hello.capabilities,
+        is_local: caller.peer.is_some_and(|peer| peer.to_canonical().is_loopback()),
+    });
+    let call = Call::new(session.shared.clone(), &INITIALIZE, message)
+        .map_err(|error| Refusal::Message(error.into()))?;
     let mut answer = match one::through(caller.shore, call).await {
         Ok(Reply::Done(answer)) => answer,
         Ok(Reply::Items(_)) => return Ok(rescue::failed_call(&crate::call::Fault::Internal, &id)),
@@ -93,13 +101,20 @@ fn read(message: &Message) -> Result<Hello, &'static str> {
     let params = scanned(message.params())?.ok_or("`params` is missing or not an object")?;
     let version =
         params.string(text, "protocolVersion").ok_or("`protocolVersion` is missing or not a string")?;
-    scanned(params.find(text, "capabilities"))?.ok_or("`capabilities` is missing or not an object")?;
+    let revision = Revision::negotiate(&version);
+    let capabilities = params
+        .value(text, "capabilities")
+        .filter(|value| value.starts_with(b"{"))
+        .ok_or("`capabilities` is missing or not an object")?;
+    let capabilities = ClientCapabilities::read(capabilities, revision)
+        .map_err(|_| "a member of `capabilities` occurs twice")?;
     let client =
         scanned(params.find(text, "clientInfo"))?.ok_or("`clientInfo` is missing or not an object")?;
     let own =
         |object: &Object, name, what| object.string(text, name).map(std::borrow::Cow::into_owned).ok_or(what);
     Ok(Hello {
-        revision: Revision::negotiate(&version),
+        revision,
+        capabilities,
         name: own(&client, "name", "`clientInfo.name` is missing or not a string")?,
         version: own(&client, "version", "`clientInfo.version` is missing or not a string")?,
     })

@@ -52,15 +52,17 @@ pub async fn post(caller: &Caller<'_>, text: &Bytes, accepts: Accepts) -> Result
                 Ok(Begun::Failed(fault, id)) => answers.push(fault.to_error().answer(Some(&id))),
                 Err(refusal) => answers.push(refusal.answer()),
             },
-            Ok(message) if message.kind() == Kind::Notification => one::notice(&entry, &message),
-            Ok(_) => {}
+            Ok(message) if message.kind() == Kind::Notification => {
+                one::notice(caller.shore, &entry, message);
+            }
+            Ok(message) => entry.outbox.answered(message),
         }
     }
     if answers.is_empty() && running.is_empty() {
         return Ok(rescue::bare(StatusCode::ACCEPTED));
     }
     if accepts.events {
-        return Ok(events::batch(answers, running, caller.shore.config.http.keep_alive));
+        return Ok(events::batch(&entry.outbox, answers, running, caller.shore.config.http.keep_alive));
     }
     let settled = running.into_iter().map(settle).collect::<FuturesUnordered<_>>();
     answers.extend(settled.filter_map(std::future::ready).collect::<Vec<_>>().await);

@@ -7,6 +7,7 @@ pub mod access;
 pub mod answer;
 pub mod body;
 pub mod cors;
+pub mod drive;
 pub mod endpoint;
 pub mod events;
 pub mod exchange;

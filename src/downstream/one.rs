@@ -66,15 +66,17 @@ pub fn through(shore: &Arc<Shore>, call: Call) -> Pending {
 }
 
 /// Takes a notification. What is wrong with it is nobody's answer (RPC-05).
-pub fn notice(entry: &Entry, message: &Message) {
+pub fn notice(shore: &Arc<Shore>, entry: &Entry, message: Message) {
     match &*message.method() {
-        "notifications/initialized" => entry.standing.set_ready(),
+        "notifications/initialized" => entry.outbox.set_ready(),
         "notifications/cancelled" => {
-            if let Some((id, reason)) = cancelled(message) {
+            if let Some((id, reason)) = cancelled(&message) {
                 entry.in_flight.cancel(&id, reason.as_deref());
             }
         }
-        // Others concern what the client offers to servers, which no server is shown yet (LIFE-14).
+        "notifications/progress" => entry.outbox.progressed(message),
+        "notifications/roots/list_changed" => shore.sessions.roots_changed(&entry.shared),
+        // Others mean nothing to us.
         _ => {}
     }
 }

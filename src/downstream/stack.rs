@@ -68,7 +68,7 @@ async fn checked(
     let shown = Credentials { authorization: authorization(&parts), peer };
     let who = shore.authenticator.authenticate(shown)?;
     // 6. What is asked.
-    let caller = Caller { shore, who, endpoint, head: &parts };
+    let caller = Caller { shore, who, endpoint, peer, head: &parts };
     match parts.method {
         Method::POST => endpoint::post(caller, body).await,
         Method::GET => endpoint::get(&caller),

@@ -136,6 +136,10 @@ metrics! {
     SESSIONS_CLOSED: Kind::Counter, "portcullis_sessions_closed_total", [SessionEnd::SET];
     /// Event streams toward clients that are open.
     STREAMS: Kind::Gauge, "portcullis_client_streams", [StreamKind::SET];
+    /// Answers of clients to questions that nobody asks any more, dropped.
+    CLIENT_LATE_ANSWERS: Kind::Counter, "portcullis_client_late_answers_total", [];
+    /// Questions of upstreams dropped because their session had too many open.
+    QUESTIONS_DROPPED: Kind::Counter, "portcullis_client_questions_dropped_total", [];
     /// Requests that the gateway itself turned away.
     REFUSALS: Kind::Counter, "portcullis_refusals_total", [Rule::SET];
     /// Requests that failed through a fault of the gateway.

@@ -106,6 +106,8 @@ words! {
         Standalone = "standalone",
         /// The answer to one POST, sent as events.
         Answer = "answer",
+        /// An earlier stream, gone on with after its connection was lost.
+        Resumed = "resumed",
     }
 
     /// The rule by which the gateway itself turned a request away.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use url::Url;
 
-use super::bounds::{DAY, KIB, MIB};
+use super::bounds::{DAY, KIB, MIB, SECOND};
 use crate::base::caps;
 use crate::base::units::{ByteSize, Period};
 use crate::config::decode::Table;
@@ -35,6 +35,13 @@ pub struct Http {
     /// never.
     #[serde(with = "Period")]
     pub keep_alive: Duration,
+    /// How much of an event stream is kept, so that a client that lost its connection can go on where it was;
+    /// 0 for nothing.
+    #[serde(with = "ByteSize")]
+    pub replay_bytes: usize,
+    /// How long it is kept.
+    #[serde(with = "Period")]
+    pub replay_age: Duration,
     /// How deep the JSON of a message may be nested.
     pub max_depth: usize,
     /// How many messages a batch may have.
@@ -50,6 +57,8 @@ impl Default for Http {
             body_limit: 16 << 20,
             header_limit: 32 << 10,
             keep_alive: Duration::from_secs(15),
+            replay_bytes: caps::REPLAY_BYTES,
+            replay_age: caps::REPLAY_AGE,
             max_depth: caps::NESTING_DEPTH,
             max_batch: caps::BATCH_LENGTH,
         }
@@ -74,6 +83,12 @@ impl Http {
             keep_alive: table
                 .read("keepAlive", |field| field.period(Duration::ZERO..=DAY))
                 .unwrap_or(default.keep_alive),
+            replay_bytes: table
+                .read("replayBytes", |field| field.size(0..=64 * MIB))
+                .unwrap_or(default.replay_bytes),
+            replay_age: table
+                .read("replayAge", |field| field.period(SECOND..=DAY))
+                .unwrap_or(default.replay_age),
             max_depth: table
                 .read("maxDepth", |field| field.count(8..=caps::NESTING_DEPTH))
                 .unwrap_or(default.max_depth),

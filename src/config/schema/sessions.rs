@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::bounds::{DAY, SECOND};
+use crate::base::caps;
 use crate::base::units::Period;
 use crate::config::decode::Table;
 
@@ -24,6 +25,9 @@ pub struct Sessions {
     /// A session that was begun and not completed by `notifications/initialized` ends after this time.
     #[serde(with = "Period")]
     pub handshake: Duration,
+    /// How many questions of upstreams one session may have open: sampling, elicitation and roots. More are
+    /// turned down.
+    pub questions: usize,
 }
 
 impl Default for Sessions {
@@ -33,6 +37,7 @@ impl Default for Sessions {
             max: 10_000,
             per_principal: 5_000,
             handshake: Duration::from_secs(60),
+            questions: caps::QUESTIONS_PER_SESSION,
         }
     }
 }
@@ -49,6 +54,9 @@ impl Sessions {
             handshake: table
                 .read("handshake", |field| field.period(SECOND..=DAY))
                 .unwrap_or(default.handshake),
+            questions: table
+                .read("questions", |field| field.count(1..=10_000))
+                .unwrap_or(default.questions),
         }
     }
 }

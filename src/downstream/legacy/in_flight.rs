@@ -12,12 +12,14 @@ use tokio::sync::Notify;
 
 use crate::base::caps;
 use crate::call::Course;
+use crate::downstream::legacy::outbox::Outbox;
 use crate::jsonrpc::Id;
 
 /// The calls in flight of one session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct InFlight {
     calls: Mutex<HashMap<Id, Arc<Cancel>>>,
+    outbox: Arc<Outbox>,
 }
 
 /// Whether a call was cancelled, and waking for who waits for that.
@@ -39,6 +41,12 @@ impl Cancel {
     pub fn follows(&self, course: Arc<Course>) {
         // A call has one course.
         let _ = self.course.set(course);
+    }
+
+    /// What is known of its call, once there is one.
+    #[must_use]
+    pub fn course(&self) -> Option<&Arc<Course>> {
+        self.course.get()
     }
 
     /// Whether it is the gateway that stops, so that the client is owed an error.
@@ -70,6 +78,12 @@ pub enum Unfit {
 }
 
 impl InFlight {
+    /// None is in flight; `outbox` is the way to the client that all of them have.
+    #[must_use]
+    pub fn new(outbox: Arc<Outbox>) -> Arc<Self> {
+        Arc::new(Self { calls: Mutex::default(), outbox })
+    }
+
     /// Notes that a call began.
     ///
     /// # Errors
@@ -153,6 +167,12 @@ impl Ticket {
     pub fn cancel(&self) -> &Arc<Cancel> {
         &self.cancel
     }
+
+    /// The way to the client, for what precedes the answer.
+    #[must_use]
+    pub fn outbox(&self) -> &Arc<Outbox> {
+        &self.calls.outbox
+    }
 }
 
 impl Drop for Ticket {
@@ -166,6 +186,12 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::downstream::legacy::outbox::tests::outbox;
+    use crate::mcp::revision::Revision;
+
+    fn calls() -> Arc<InFlight> {
+        InFlight::new(outbox(Revision::LATEST))
+    }
 
     fn id(text: &'static str) -> Id {
         Id::parse(Bytes::from(text)).unwrap()
@@ -174,7 +200,7 @@ mod tests {
     /// RPC-02, RPC-07: `1` and `"1"` are two ids; one in flight is refused, a finished one is free.
     #[test]
     fn an_id_is_in_flight_once() {
-        let calls = Arc::new(InFlight::default());
+        let calls = calls();
         let first = calls.begin(id("1")).unwrap();
         assert_eq!(calls.begin(id("1")).unwrap_err(), Unfit::InUse);
         assert!(calls.begin(id("\"1\"")).is_ok());
@@ -185,7 +211,7 @@ mod tests {
     /// OPS-03
     #[test]
     fn ops_03_calls_of_a_session_are_bounded() {
-        let calls = Arc::new(InFlight::default());
+        let calls = calls();
         let begin = |number: usize| calls.begin(Id::parse(Bytes::from(number.to_string())).unwrap());
         let mut held: Vec<_> = (0..caps::CALLS_PER_SESSION).map(|number| begin(number).unwrap()).collect();
         assert_eq!(begin(usize::MAX).unwrap_err(), Unfit::Full);
@@ -196,7 +222,7 @@ mod tests {
     /// CANC-01
     #[tokio::test]
     async fn cancelling_reaches_that_call_only() {
-        let calls = Arc::new(InFlight::default());
+        let calls = calls();
         let (one, two) = (calls.begin(id("1")).unwrap(), calls.begin(id("2")).unwrap());
         calls.cancel(&id("1"), Some("enough"));
         calls.cancel(&id("3"), None);

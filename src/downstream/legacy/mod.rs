@@ -1,5 +1,9 @@
-//! The session revisions, as clients speak them: sessions, calls in flight, standing streams.
+//! What sessions of the revisions with `initialize` need beyond a single call.
 
+pub mod asked;
+pub mod event_id;
 pub mod in_flight;
+pub mod outbox;
 pub mod session;
-pub mod stream;
+pub mod store;
+pub mod track;

@@ -7,9 +7,9 @@
 //! *Limits.* Sessions in all and per principal; an idle one ends (LIFE-27), and so does one that never
 //! became ready (LIFE-07).
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dashmap::DashMap;
 
@@ -18,7 +18,9 @@ use crate::base::{clock, ids};
 use crate::call::{Attendant, Endpoint, Principal, Session, SessionKey};
 use crate::config::snapshot::Sessions as Limits;
 use crate::downstream::legacy::in_flight::InFlight;
-use crate::downstream::legacy::stream::Standing;
+use crate::downstream::legacy::outbox::Outbox;
+use crate::downstream::legacy::store::{Bounds, Store};
+use crate::mcp::capabilities::ClientCapabilities;
 use crate::mcp::methods::ItemKind;
 use crate::mcp::revision::Revision;
 use crate::telemetry::events::downstream::{SessionGuard, SessionOpened};
@@ -31,32 +33,21 @@ pub struct Entry {
     pub shared: Arc<Session>,
     /// Its calls without an answer.
     pub in_flight: Arc<InFlight>,
-    /// Its standing streams, and what they have to tell.
-    pub standing: Arc<Standing>,
-    opened: Instant,
-    /// Milliseconds between `opened` and the last request.
-    last_used: AtomicU64,
+    /// The way to its client: streams, what they have to tell, open questions.
+    pub outbox: Arc<Outbox>,
     /// What is given back when it ends.
     held: Mutex<Option<(SessionGuard, Place)>>,
 }
 
 impl Entry {
-    /// Notes that the client has spoken.
-    fn touch(&self) {
-        let since = clock::now().saturating_duration_since(self.opened);
-        self.last_used.store(u64::try_from(since.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
     /// Why it should end now, if it should.
     fn expired(&self, limits: &Limits) -> Option<SessionEnd> {
-        if !self.in_flight.is_empty() || self.standing.is_open() {
+        if !self.in_flight.is_empty() || self.outbox.is_busy() {
             return None;
         }
-        let used = self.opened + Duration::from_millis(self.last_used.load(Ordering::Relaxed));
-        let now = clock::now();
-        let half_open =
-            !self.standing.is_ready() && now.saturating_duration_since(self.opened) >= limits.handshake;
-        (half_open || now.saturating_duration_since(used) >= limits.idle).then_some(SessionEnd::Idle)
+        let (open, unused) = self.outbox.ages(clock::now());
+        let half_open = !self.outbox.is_ready() && open >= limits.handshake;
+        (half_open || unused >= limits.idle).then_some(SessionEnd::Idle)
     }
 }
 
@@ -93,9 +84,31 @@ impl Drop for Place {
     }
 }
 
+/// What a client and we have settled on before a session is opened.
+pub struct Terms {
+    /// Negotiated.
+    pub revision: Revision,
+    /// Who opens it.
+    pub who: Arc<Principal>,
+    /// Where.
+    pub endpoint: Endpoint,
+    /// What the client can be asked for.
+    pub capabilities: ClientCapabilities,
+    /// Whether it is on this machine.
+    pub is_local: bool,
+}
+
+/// A session that is not in the table yet.
+pub struct Proposed {
+    /// As the other stages see it.
+    pub shared: Arc<Session>,
+    outbox: Arc<Outbox>,
+}
+
 /// The table of open sessions.
 pub struct Sessions {
     limits: Limits,
+    store: Arc<Store>,
     ring: Arc<Ring>,
     open: DashMap<Box<str>, Arc<Entry>>,
     taken: Arc<Taken>,
@@ -107,14 +120,28 @@ const PURPOSE: Purpose = Purpose("session");
 impl Sessions {
     /// An empty table. `attendant` is told of sessions that end.
     #[must_use]
-    pub fn new(limits: Limits, ring: Arc<Ring>, attendant: Arc<dyn Attendant>) -> Self {
-        Self { limits, ring, open: DashMap::new(), taken: Arc::default(), attendant }
+    pub fn new(limits: Limits, bounds: Bounds, ring: Arc<Ring>, attendant: Arc<dyn Attendant>) -> Self {
+        let (open, taken, store) = (DashMap::new(), Arc::default(), Store::new(bounds));
+        Self { limits, store, ring, open, taken, attendant }
     }
 
     /// A session that is not in the table yet.
     #[must_use]
-    pub fn propose(&self, revision: Revision, who: Arc<Principal>, endpoint: Endpoint) -> Arc<Session> {
-        Arc::new(Session::new(SessionKey(ids::random_bytes()), revision, who, endpoint))
+    pub fn propose(&self, terms: Terms) -> Proposed {
+        let key = SessionKey(ids::random_bytes());
+        let outbox = Outbox::new(key, terms.revision, self.store.clone());
+        let mut session = Session::new(key, terms.revision, terms.who, terms.endpoint);
+        session.capabilities = terms.capabilities;
+        session.is_local = terms.is_local;
+        session.client = outbox.clone();
+        Proposed { shared: Arc::new(session), outbox }
+    }
+
+    /// Tells upstreams that a client's roots have changed, if it said that it could say so (ROOT-01).
+    pub fn roots_changed(&self, session: &Arc<Session>) {
+        if session.capabilities.roots_changed {
+            self.attendant.roots_changed(session);
+        }
     }
 
     /// Takes a place for one more session of this principal; none is over the limits, however many open at once.
@@ -137,15 +164,14 @@ impl Sessions {
     }
 
     /// Puts a session into the table, in its place, and gives its sealed id (HTTP-25, R-06).
-    pub fn open(&self, place: Place, shared: Arc<Session>, opened: SessionOpened<'_>) -> Box<str> {
+    pub fn open(&self, place: Place, proposed: Proposed, opened: SessionOpened<'_>) -> Box<str> {
+        let Proposed { shared, outbox } = proposed;
         let aad: [&[u8]; 1] = [shared.who.name.as_bytes()];
         let id = self.ring.seal(PURPOSE, &shared.who.tenant, &aad, &shared.key.0).into_boxed_str();
         let entry = Entry {
             shared,
-            in_flight: Arc::default(),
-            standing: Arc::default(),
-            opened: clock::now(),
-            last_used: AtomicU64::new(0),
+            in_flight: InFlight::new(outbox.clone()),
+            outbox,
             held: Mutex::new(Some((opened.emit(), place))),
         };
         self.open.insert(id.clone(), Arc::new(entry));
@@ -159,7 +185,7 @@ impl Sessions {
         if *entry.shared.who != *who || entry.shared.endpoint != endpoint {
             return None;
         }
-        entry.touch();
+        entry.outbox.touch();
         Some(entry)
     }
 
@@ -168,6 +194,7 @@ impl Sessions {
         let Some((_, entry)) = self.open.remove(id) else { return };
         entry.shared.ended.cancel();
         entry.in_flight.cancel_all();
+        entry.outbox.close();
         // Given back now, whoever still holds the entry.
         let held = entry.held.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((guard, _place)) = held {
@@ -176,8 +203,10 @@ impl Sessions {
         self.attendant.ended(&entry.shared);
     }
 
-    /// Ends those that are idle; called at intervals.
+    /// Ends those that are idle, and drops what the others need no longer keep; called at intervals.
     pub fn sweep(&self) {
+        let now = clock::now();
+        self.open.iter().for_each(|entry| entry.outbox.expire(now));
         let expired = |entry: dashmap::mapref::multiple::RefMulti<'_, Box<str>, Arc<Entry>>| {
             entry.expired(&self.limits).map(|end| (entry.key().clone(), end))
         };
@@ -232,7 +261,7 @@ impl Sessions {
 
     /// Ends all standing streams cleanly, when draining begins (F-098).
     pub fn end_streams(&self) {
-        self.open.iter().for_each(|entry| entry.standing.end());
+        self.open.iter().for_each(|entry| entry.outbox.end_standing());
     }
 }
 
@@ -240,7 +269,7 @@ impl crate::call::Audience for Sessions {
     fn list_changed(&self, endpoint: Endpoint, kind: ItemKind) {
         for entry in &self.open {
             if entry.shared.endpoint == endpoint {
-                entry.standing.list_changed(kind);
+                entry.outbox.list_changed(kind);
             }
         }
     }
@@ -264,14 +293,21 @@ mod tests {
     fn f_092_sessions_about_to_open_count() {
         let limits = Limits { max: 3, per_principal: 2, ..Limits::default() };
         let ring = Arc::new(Ring::random());
-        let sessions = Sessions::new(limits, ring, Arc::new(Nobody));
+        let bounds = Bounds { bytes: 0, age: Duration::ZERO, questions: 0 };
+        let sessions = Sessions::new(limits, bounds, ring, Arc::new(Nobody));
         let [one, two] = ["one", "two"].map(|name| Arc::new(Principal::new(name, Proof::ApiKey)));
         let (first, second) = (sessions.reserve(&one).unwrap(), sessions.reserve(&one).unwrap());
         assert_eq!(sessions.reserve(&one).unwrap_err(), Full::Principal);
         let third = sessions.reserve(&two).unwrap();
         assert_eq!(sessions.reserve(&two).unwrap_err(), Full::Total);
         drop(first);
-        let session = sessions.propose(Revision::LATEST, one.clone(), Endpoint::Merged);
+        let session = sessions.propose(Terms {
+            revision: Revision::LATEST,
+            who: one.clone(),
+            endpoint: Endpoint::Merged,
+            capabilities: ClientCapabilities::default(),
+            is_local: true,
+        });
         let opened =
             SessionOpened { revision: Revision::LATEST, client: "c", client_version: "1", endpoint: "/mcp" };
         let id = sessions.open(sessions.reserve(&one).unwrap(), session, opened);

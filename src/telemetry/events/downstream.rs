@@ -105,6 +105,31 @@ impl StreamOpened {
     }
 }
 
+/// A client answered a question that is not open: late, twice or never asked (RPC-09).
+pub struct AnswerDropped;
+
+impl AnswerDropped {
+    /// States it.
+    pub fn emit(self) {
+        metrics::CLIENT_LATE_ANSWERS.counter(&[]).increment(1);
+        tracing::debug!(target: TARGET, "late answer of a client");
+    }
+}
+
+/// A session has as many open questions as it may, and one more came (OPS-03).
+pub struct QuestionDropped {
+    /// What was asked: the method.
+    pub method: &'static str,
+}
+
+impl QuestionDropped {
+    /// States it.
+    pub fn emit(self) {
+        metrics::QUESTIONS_DROPPED.counter(&[]).increment(1);
+        tracing::info!(target: TARGET, method = self.method, "too many open questions in a session");
+    }
+}
+
 /// The gateway itself turned a request away (F-104: who, by which rule, which request).
 pub struct Refused<'a> {
     /// The rule.
