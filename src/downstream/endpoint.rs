@@ -114,7 +114,12 @@ pub fn get(caller: &Caller<'_>) -> Result<Response<OutBody>, Refusal> {
         if caller.shore.is_draining() {
             return Err(Refusal::Draining);
         }
-        return Ok(events::read(&entry.outbox, entry.outbox.open_standing(), StreamKind::Standalone, keep_alive));
+        return Ok(events::read(
+            &entry.outbox,
+            entry.outbox.open_standing(),
+            StreamKind::Standalone,
+            keep_alive,
+        ));
     };
     let reader = last_id.to_str().ok().filter(|_| last_ids.next().is_none());
     let reader = reader.and_then(|id| entry.outbox.resume(id)).ok_or(Refusal::NotResumable)?;

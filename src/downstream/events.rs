@@ -52,12 +52,7 @@ pub fn batch(
 }
 
 /// The response that carries a standing stream, or the rest of any stream that is gone on with.
-pub fn read(
-    outbox: &Outbox,
-    reader: Reader,
-    kind: StreamKind,
-    keep_alive: Duration,
-) -> Response<OutBody> {
+pub fn read(outbox: &Outbox, reader: Reader, kind: StreamKind, keep_alive: Duration) -> Response<OutBody> {
     let greeting = match kind {
         StreamKind::Standalone => greet(outbox, &reader),
         // An id was given before.

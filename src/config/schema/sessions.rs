@@ -54,9 +54,7 @@ impl Sessions {
             handshake: table
                 .read("handshake", |field| field.period(SECOND..=DAY))
                 .unwrap_or(default.handshake),
-            questions: table
-                .read("questions", |field| field.count(1..=10_000))
-                .unwrap_or(default.questions),
+            questions: table.read("questions", |field| field.count(1..=10_000)).unwrap_or(default.questions),
         }
     }
 }

@@ -39,7 +39,8 @@ fn exchange(calls: &Arc<InFlight>, id: &'static str, reply: Reply) -> Exchange {
 }
 
 fn notice(number: u32) -> Item {
-    let text = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progress":{number}}}}}"#);
+    let text =
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progress":{number}}}}}"#);
     Item::Notice(Bytes::from(text))
 }
 
@@ -206,7 +207,8 @@ async fn http_22_a_large_answer_overflows_its_own_stream() {
         let mut seen = until(&mut body, "data: ").await;
         let id = last_id(&seen).to_owned();
         let large = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"text":"{}"}}}}"#, "x".repeat(1 << 18));
-        let chunks: Vec<_> = large.as_bytes().chunks(10_000).map(|part| Ok(Bytes::copy_from_slice(part))).collect();
+        let chunks: Vec<_> =
+            large.as_bytes().chunks(10_000).map(|part| Ok(Bytes::copy_from_slice(part))).collect();
         let answer = Answer::of(Body::Stream(stream::iter(chunks).boxed()));
         if !stays {
             drop(body);
@@ -231,7 +233,8 @@ async fn r_16_a_large_answer_waits_for_who_came_back() {
     drop(body);
     let reader = scene.resume(&id);
     let large = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"text":"{}"}}}}"#, "x".repeat(1 << 20));
-    let chunks: Vec<_> = large.as_bytes().chunks(10_000).map(|part| Ok(Bytes::copy_from_slice(part))).collect();
+    let chunks: Vec<_> =
+        large.as_bytes().chunks(10_000).map(|part| Ok(Bytes::copy_from_slice(part))).collect();
     scene.say(Item::Done(Answer::of(Body::Stream(stream::iter(chunks).boxed()))));
     for _ in 0..100 {
         tokio::task::yield_now().await;

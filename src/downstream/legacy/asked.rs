@@ -41,11 +41,7 @@ pub struct Open {
 impl Asked {
     /// Keeps a question and gives its id; none for one that cannot be put, which is refused. `withdrawn` is run when
     /// the upstream no longer waits.
-    pub fn open(
-        &mut self,
-        question: Question,
-        withdrawn: impl FnOnce(u64) + Send + 'static,
-    ) -> Option<u64> {
+    pub fn open(&mut self, question: Question, withdrawn: impl FnOnce(u64) + Send + 'static) -> Option<u64> {
         let id = self.last + 1;
         let Some(text) = request(&question, id) else {
             question.asker.refuse(&ErrorObject::new(INVALID_PARAMS, "`params` is not a valid object"));

@@ -99,7 +99,15 @@ mod tests {
     fn an_id_has_one_spelling() {
         let text = EventId { stream: 7, event: 12, proof: 0xab }.to_string();
         assert_eq!(text, "7.12.00000000000000ab");
-        for other in ["07.12.00000000000000ab", "7.+12.00000000000000ab", "7.12.ab", "7.12.00000000000000AB", "7.12", "", "7.12.00000000000000ab "] {
+        for other in [
+            "07.12.00000000000000ab",
+            "7.+12.00000000000000ab",
+            "7.12.ab",
+            "7.12.00000000000000AB",
+            "7.12",
+            "",
+            "7.12.00000000000000ab ",
+        ] {
             assert_eq!(EventId::parse(other), None, "{other}");
         }
     }

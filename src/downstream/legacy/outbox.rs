@@ -329,7 +329,8 @@ impl Outbox {
     /// Withdraws what a call asked that has failed or was cancelled, while its stream can still tell so.
     pub fn withdraw_from(&self, track: &Arc<Track>) {
         let mut inner = self.lock();
-        let here = |open: &Open| open.bound && open.place.as_ref().is_some_and(|place| Arc::ptr_eq(place, track));
+        let here =
+            |open: &Open| open.bound && open.place.as_ref().is_some_and(|place| Arc::ptr_eq(place, track));
         let ids: Vec<_> = inner.asked.iter().filter(|(_, open)| here(open)).map(|(id, _)| id).collect();
         for id in ids {
             inner.withdraw(id);
@@ -451,7 +452,9 @@ impl Inner {
         let (mut some, waiting) = (false, std::mem::take(&mut self.waiting));
         for message in waiting {
             let asked = match message {
-                Waiting::Question(id) if self.asked.find(id).is_some_and(|open| open.upstream == upstream) => {
+                Waiting::Question(id)
+                    if self.asked.find(id).is_some_and(|open| open.upstream == upstream) =>
+                {
                     self.put(id, track)
                 }
                 _ => false,

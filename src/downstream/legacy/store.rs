@@ -58,7 +58,12 @@ impl Store {
     /// Nothing is kept yet.
     #[must_use]
     pub fn new(bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self { bounds, used: AtomicUsize::new(0), live: AtomicUsize::new(0), order: Mutex::default() })
+        Arc::new(Self {
+            bounds,
+            used: AtomicUsize::new(0),
+            live: AtomicUsize::new(0),
+            order: Mutex::default(),
+        })
     }
 
     /// Counts a stream that can be resumed, as the youngest.

@@ -174,6 +174,8 @@ fn state_everything(alpha: &Arc<UpstreamMeter>) {
     client.received(10);
     client.sent(20);
     drop(downstream::ConnectionOpened.emit());
+    downstream::AnswerDropped.emit();
+    downstream::QuestionDropped { method: "roots/list" }.emit();
     downstream::AcceptFailed { error: &"no descriptors" }.emit();
     drop(
         downstream::SessionOpened {

@@ -143,7 +143,9 @@ async fn http_19_a_question_goes_where_it_can() {
 fn http_19_notices_wait_within_bounds() {
     let outbox = ready(Revision::LATEST);
     let notice = |method: &str, number: usize| {
-        Bytes::from(format!(r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{{"n":"<{number}>"}}}}"#))
+        Bytes::from(format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{{"n":"<{number}>"}}}}"#
+        ))
     };
     outbox.push(Push::Notice(notice("message", 0)));
     outbox.push(Push::Notice(notice("progress", 1)));

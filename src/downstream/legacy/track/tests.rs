@@ -64,6 +64,7 @@ fn http_18_a_new_reader_replaces_the_old_one() {
     let track = open(&account(1 << 16), 1);
     track.append(b"1", 0);
     track.append(b"2", 0);
+    track.take(0);
     let second = track.attach(1).unwrap();
     assert_eq!(track.take(0), Taken::Over);
     track.detach(0);
@@ -137,7 +138,10 @@ fn http_09_an_end_within_an_event_breaks_off() {
 /// STDIO-06, HTTP-13: other framings keep nothing and cannot be resumed.
 #[test]
 fn http_13_streams_without_ids_keep_nothing() {
-    for (framing, text) in [(Framing::Lines, "{ }\n{}\n"), (Framing::Events, "event: message\ndata: { }\n\nevent: message\ndata: {}\n\n")] {
+    for (framing, text) in [
+        (Framing::Lines, "{ }\n{}\n"),
+        (Framing::Events, "event: message\ndata: { }\n\nevent: message\ndata: {}\n\n"),
+    ] {
         let track = framed(framing);
         track.append(b"{\n}", 0);
         track.begin();
