@@ -214,7 +214,6 @@ impl Driver {
 }
 
 /// The members of a batch as one stream; `answers` are there already.
-#[must_use]
 pub fn members(answers: Vec<Bytes>, exchanges: Vec<Exchange>) -> Members {
     let mut members = Members::new();
     members.push(futures_util::stream::iter(answers).map(Member::Message).boxed());

@@ -1,3 +1,5 @@
+//! A call and a batch driven by hand, read by a client that comes and goes.
+
 use std::time::Duration;
 
 use futures_util::stream;

@@ -1,3 +1,5 @@
+//! Which stream a message goes on, and what becomes of questions.
+
 use futures_util::FutureExt;
 
 use super::*;
@@ -335,6 +337,29 @@ async fn http_23_only_what_can_be_gone_on_with_is() {
     clock::sleep(BOUNDS.age).await;
     outbox.expire(clock::now());
     assert!(outbox.resume(&id).is_none(), "expired");
+}
+
+/// F-008, HTTP-18, HTTP-21: a replay holds what its own stream carried, in its own session.
+#[tokio::test]
+async fn f_008_a_replay_crosses_neither_streams_nor_sessions() {
+    let (mine, other) =
+        (ready(Revision::LATEST), Outbox::new(SessionKey([8; 16]), Revision::LATEST, Store::new(BOUNDS)));
+    other.set_ready();
+    let mut streams = Vec::new();
+    for (number, outbox) in [&mine, &mine, &other].into_iter().enumerate() {
+        let call = outbox.open_answer(course(1));
+        call.track().prime(RETRY);
+        let id = last_id(&now(&call)).to_owned();
+        call.track().append(format!("\"<{number}>\"").as_bytes(), 0);
+        streams.push((outbox, id));
+    }
+    for (number, (outbox, id)) in streams.iter().enumerate() {
+        let replayed = now(&outbox.resume(id).unwrap());
+        assert_eq!(replayed.matches('<').count(), 1, "{replayed}");
+        assert!(replayed.contains(&format!("<{number}>")), "{replayed}");
+        let elsewhere = if Arc::ptr_eq(outbox, &mine) { &other } else { &mine };
+        assert!(elsewhere.resume(id).is_none());
+    }
 }
 
 /// HTTP-13, HTTP-20: only revisions that know of it have ids, and only the newest is primed.

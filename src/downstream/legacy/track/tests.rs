@@ -1,3 +1,5 @@
+//! One stream, written and read by hand.
+
 use super::*;
 use crate::downstream::legacy::store::{Bounds, Store};
 
