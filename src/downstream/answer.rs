@@ -1,5 +1,5 @@
 //! An answer into a response: JSON when it comes alone and soon, an event stream when something
-//! precedes it or when it takes long (R-17, HTTP-09, HTTP-10).
+//! precedes it, when it takes long, or when the client would rather have events (R-17, HTTP-09, HTTP-10).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 ///
 /// *On drop*: see [`Exchange`].
 pub async fn respond(mut exchange: Exchange, accepts: Accepts, keep_alive: Duration) -> Response<OutBody> {
-    if !accepts.json {
+    if accepts.events_first {
         return events::answer(exchange, None, keep_alive);
     }
     let first = if accepts.events {
@@ -257,8 +257,8 @@ mod tests {
     use crate::downstream::legacy::outbox::tests::outbox;
     use crate::mcp::revision::Revision;
 
-    const JSON: Accepts = Accepts { json: true, events: false };
-    const EVENTS: Accepts = Accepts { json: false, events: true };
+    const JSON: Accepts = Accepts { json: true, events: false, events_first: false };
+    const EVENTS: Accepts = Accepts { json: false, events: true, events_first: true };
 
     fn calls() -> Arc<InFlight> {
         InFlight::new(outbox(Revision::V2024_11_05))

@@ -10,6 +10,8 @@ pub struct Accepts {
     pub json: bool,
     /// `text/event-stream`
     pub events: bool,
+    /// Events are wanted rather than JSON: by their weight, or named first where the weights are equal.
+    pub events_first: bool,
 }
 
 impl Accepts {
@@ -18,19 +20,29 @@ impl Accepts {
     pub fn of(headers: &HeaderMap) -> Self {
         let mut lines = headers.get_all(ACCEPT).iter().peekable();
         if lines.peek().is_none() {
-            return Self { json: true, events: true };
+            return Self { json: true, events: true, events_first: false };
         }
-        let mut accepts = Self { json: false, events: false };
-        for range in lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')) {
+        let mut accepts = Self { json: false, events: false, events_first: false };
+        // The heaviest range of each, and the place of the first one so heavy.
+        let (mut json, mut events) = ((0, usize::MAX), (0, usize::MAX));
+        for (place, range) in lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')).enumerate() {
             let mut parts = range.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
             let media = parts.next().unwrap_or_default();
-            if parts.any(refuses) {
+            let weight = parts.find_map(weight).unwrap_or(ONE);
+            if weight == 0 {
                 continue;
             }
             let any = media == b"*/*";
-            accepts.json |= any || is(media, b"application/json") || is(media, b"application/*");
-            accepts.events |= any || is(media, b"text/event-stream") || is(media, b"text/*");
+            if any || is(media, b"application/json") || is(media, b"application/*") {
+                accepts.json = true;
+                json = heavier(json, (weight, place));
+            }
+            if any || is(media, b"text/event-stream") || is(media, b"text/*") {
+                accepts.events = true;
+                events = heavier(events, (weight, place));
+            }
         }
+        accepts.events_first = accepts.events && heavier(json, events) == events && json != events;
         accepts
     }
 
@@ -54,10 +66,20 @@ fn is(media: &[u8], wanted: &[u8]) -> bool {
     media.eq_ignore_ascii_case(wanted)
 }
 
-/// Whether a parameter is a weight of zero.
-fn refuses(parameter: &[u8]) -> bool {
-    let weight = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="));
-    weight.is_some_and(|weight| !weight.is_empty() && weight.iter().all(|byte| matches!(byte, b'0' | b'.')))
+/// The weight of a range that names none, in thousandths.
+const ONE: u16 = 1000;
+
+/// The weight that a parameter gives, in thousandths; one that cannot be read gives none.
+fn weight(parameter: &[u8]) -> Option<u16> {
+    let weight = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="))?;
+    let weight: f32 = std::str::from_utf8(weight).ok()?.parse().ok()?;
+    // Within 0 to 1000, which the type holds.
+    (0.0..=1.0).contains(&weight).then(|| (weight * f32::from(ONE)).round() as u16)
+}
+
+/// The heavier of two ranges; of equal ones the one that stands first.
+fn heavier(one: (u16, usize), other: (u16, usize)) -> (u16, usize) {
+    if other.0 > one.0 || (other.0 == one.0 && other.1 < one.1) { other } else { one }
 }
 
 #[cfg(test)]
@@ -87,6 +109,35 @@ mod tests {
         assert_eq!(accepts(&["text/event-stream;q=0, application/json"]), (true, false));
         assert_eq!(accepts(&["text/html"]), (false, false));
         assert_eq!(accepts(&["application/jsonx"]), (false, false));
+    }
+
+    /// R-17: what a client would rather have, it gets.
+    #[test]
+    fn r_17_a_preference_for_events_is_seen() {
+        let first = |line: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(line));
+            Accepts::of(&headers).events_first
+        };
+        for line in [
+            "text/event-stream, application/json",
+            "application/json;q=0.5, text/event-stream;q=0.9",
+            "text/event-stream",
+        ] {
+            assert!(first(line), "{line}");
+        }
+        for line in [
+            "application/json, text/event-stream",
+            "text/event-stream;q=0.9, application/json",
+            "*/*",
+            // Who takes anything has said nothing of events.
+            "application/json;q=0.5, */*",
+            "application/json",
+            "text/event-stream;q=0, application/json",
+            "text/html",
+        ] {
+            assert!(!first(line), "{line}");
+        }
     }
 
     #[test]
