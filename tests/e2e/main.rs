@@ -25,6 +25,7 @@ mod names;
 mod pages;
 mod passthrough;
 mod reconnect;
+mod resume;
 mod security;
 mod session;
 mod transport;

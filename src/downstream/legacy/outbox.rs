@@ -10,6 +10,8 @@
 //! *Limits.* [`caps::STREAMS_PER_SESSION`], the oldest gives way; [`caps::RESUMABLE_STREAMS`]; notices that wait,
 //! [`caps::WAITING_NOTICES`] and [`caps::WAITING_BYTES`]; open questions.
 
+mod inner;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,12 +23,13 @@ use tokio::sync::futures::Notified;
 use crate::base::{caps, clock};
 use crate::call::{Client, Course, Push, Question, SessionKey};
 use crate::downstream::body::Broken;
-use crate::downstream::legacy::asked::{Asked, Open};
+use crate::downstream::legacy::asked::Open;
 use crate::downstream::legacy::event_id::{EventId, prove};
+use crate::downstream::legacy::outbox::inner::{Inner, Waiting, waits};
 use crate::downstream::legacy::store::{Account, Store};
 use crate::downstream::legacy::track::{Framing, Opening, Taken, Track};
+use crate::jsonrpc::Message;
 use crate::jsonrpc::message::compose;
-use crate::jsonrpc::{Message, Object};
 use crate::mcp::methods::ItemKind;
 use crate::mcp::revision::Revision;
 use crate::telemetry::events::downstream::{AnswerDropped, QuestionDropped};
@@ -48,25 +51,6 @@ pub struct Outbox {
     /// Whether the client may be told anything (LIFE-08).
     ready: AtomicBool,
     inner: Mutex<Inner>,
-}
-
-#[derive(Default)]
-struct Inner {
-    asked: Asked,
-    /// For the newest standing stream, oldest first.
-    waiting: VecDeque<Waiting>,
-    /// Standing streams that are read, newest last.
-    standing: Vec<Arc<Track>>,
-    /// All streams that are read or can be resumed, oldest first.
-    tracks: Vec<Arc<Track>>,
-    /// How many streams there have been.
-    opened: u32,
-    closed: bool,
-}
-
-enum Waiting {
-    Notice(Bytes),
-    Question(u64),
 }
 
 const KINDS: [ItemKind; 3] = [ItemKind::Tool, ItemKind::Prompt, ItemKind::Resource];
@@ -392,133 +376,6 @@ impl std::fmt::Debug for Outbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Outbox").field("revision", &self.revision).finish_non_exhaustive()
     }
-}
-
-impl Inner {
-    /// Makes a stream the newest standing one.
-    fn stand(&mut self, track: Arc<Track>) {
-        if self.closed {
-            return;
-        }
-        self.standing.retain(|other| !Arc::ptr_eq(other, &track));
-        if self.standing.len() >= caps::STREAMS_PER_SESSION {
-            self.standing.remove(0).send_away(None);
-        }
-        self.standing.push(track);
-    }
-
-    /// R-62: a question whose stream has ended waits again, under the same id.
-    fn offer_again(&mut self) {
-        for (id, open) in self.asked.iter() {
-            if let Some(track) = open.place.take_if(|track| !track.is_read()) {
-                track.forget(id);
-                self.waiting.push_back(Waiting::Question(id));
-            }
-        }
-    }
-
-    /// Asks a question on this stream; says whether it could be.
-    fn put(&mut self, id: u64, track: &Arc<Track>) -> bool {
-        let Some(open) = self.asked.find(id) else { return false };
-        let done = track.append(&open.text, id);
-        open.place = done.then(|| track.clone());
-        done
-    }
-
-    /// Takes a question back: the client is told where it was asked (CANC-06).
-    fn withdraw(&mut self, id: u64) {
-        let Some(open) = self.asked.remove(id) else { return };
-        let Some(track) = open.place else {
-            self.waiting.retain(|waiting| !matches!(waiting, Waiting::Question(other) if *other == id));
-            return;
-        };
-        if track.forget(id) {
-            return;
-        }
-        let params = format!(r#"{{"requestId":{id}}}"#);
-        let notice = compose(None, "notifications/cancelled", &params);
-        if !track.append(&notice, 0) {
-            self.waiting.push_back(Waiting::Notice(notice));
-            self.wake();
-        }
-    }
-
-    /// HTTP-19: without a standing stream, a question goes with a call to the same upstream.
-    fn feed_answer(&mut self, track: &Arc<Track>) -> bool {
-        if self.waiting.is_empty() {
-            return false;
-        }
-        let Some(upstream) = track.upstream() else { return false };
-        let (mut some, waiting) = (false, std::mem::take(&mut self.waiting));
-        for message in waiting {
-            let asked = match message {
-                Waiting::Question(id)
-                    if self.asked.find(id).is_some_and(|open| open.upstream == upstream) =>
-                {
-                    self.put(id, track)
-                }
-                _ => false,
-            };
-            some |= asked;
-            if !asked {
-                self.waiting.push_back(message);
-            }
-        }
-        some
-    }
-
-    /// Wakes those who may take what waits.
-    fn wake(&self) {
-        match self.standing.last() {
-            Some(newest) => newest.wake(),
-            None if self.waiting.is_empty() => {}
-            None => self.tracks.iter().filter(|track| track.is_answer()).for_each(|track| track.wake()),
-        }
-    }
-
-    /// Drops the oldest notices where too many wait.
-    fn bound(&mut self, most: usize) {
-        let notice = |waiting: &Waiting| matches!(waiting, Waiting::Notice(_));
-        loop {
-            let (mut count, mut bytes) = (0, 0);
-            for waiting in &self.waiting {
-                if let Waiting::Notice(text) = waiting {
-                    count += 1;
-                    bytes += text.len();
-                }
-            }
-            if count <= most && (bytes <= caps::WAITING_BYTES || count <= 1) {
-                return;
-            }
-            let Some(oldest) = self.waiting.iter().position(notice) else { return };
-            self.waiting.remove(oldest);
-        }
-    }
-
-    /// Forgets the oldest streams that nobody reads, those first whose answer is there.
-    fn make_room(&mut self) {
-        if self.tracks.len() < caps::RESUMABLE_STREAMS {
-            return;
-        }
-        let unread = self.tracks.iter().filter(|track| !track.is_read()).count();
-        if unread < caps::RESUMABLE_STREAMS {
-            return;
-        }
-        let ended = self.tracks.iter().position(|track| !track.is_read() && track.is_ended());
-        let oldest = ended.or_else(|| self.tracks.iter().position(|track| !track.is_read()));
-        if let Some(oldest) = oldest {
-            self.tracks.remove(oldest).abandon();
-        }
-    }
-}
-
-/// HTTP-19: whether a notice is worth waiting for a stream; others tell of what is over by then.
-fn waits(notice: &[u8]) -> bool {
-    let method = Object::scan(notice, 0).ok().and_then(|message| message.string(notice, "method"));
-    matches!(
-        method.as_deref(),
-        Some("notifications/resources/updated" | "notifications/elicitation/complete")
-    )
 }
 
 /// The reader of one stream.
