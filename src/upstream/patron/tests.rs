@@ -1,3 +1,5 @@
+//! Whom an upstream may ask, and what becomes of its questions.
+
 use std::sync::Mutex;
 
 use tokio::sync::mpsc;
