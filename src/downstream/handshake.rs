@@ -1,15 +1,19 @@
 //! `initialize`: a session is opened, or refused (LIFE-01 to LIFE-06, LIFE-18).
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderValue, Response};
 
-use crate::call::{Body, Call, Reply};
-use crate::downstream::answer::whole;
+use crate::call::{Body, Call, Endpoint, Fault, Principal, Reply};
+use crate::downstream::answer::{told, whole};
 use crate::downstream::body::OutBody;
 use crate::downstream::endpoint::{Caller, SESSION_ID};
 use crate::downstream::legacy::session::{Full, Terms};
 use crate::downstream::one;
 use crate::downstream::rescue::{self, Refusal};
+use crate::downstream::shore::Shore;
 use crate::jsonrpc::rewrite::Plan;
 use crate::jsonrpc::view::object_at;
 use crate::jsonrpc::{Id, Message, MessageError, Object};
@@ -26,64 +30,110 @@ struct Hello {
     version: String,
 }
 
-/// Opens a session.
+/// By whom a session is opened, and where.
+pub struct Door<'r> {
+    /// The client shore.
+    pub shore: &'r Arc<Shore>,
+    /// Who opens it.
+    pub who: Arc<Principal>,
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// What the log calls the way by which the client came.
+    pub path: &'r str,
+    /// Whether the client is on this machine.
+    pub is_local: bool,
+}
+
+/// A session that was opened.
+pub struct Opened {
+    /// Its sealed id.
+    pub id: Box<str>,
+    /// The text of the answer to `initialize`.
+    pub answer: VecDeque<Bytes>,
+}
+
+/// Why none was opened.
+pub enum Unopened {
+    /// The request never became a call.
+    Refused(Refusal),
+    /// The call failed; the id is the client's.
+    Failed(Fault, Id),
+}
+
+impl From<Refusal> for Unopened {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Opens a session over Streamable HTTP; its id is in a header of the response (HTTP-25).
 ///
 /// # Errors
-/// `Invalid` with a session id, `Handshake` for wrong parameters, `Full`, `Draining`.
+/// `Invalid` with a session id, and as [`open`].
 pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Response<OutBody>, Refusal> {
-    let Some(id) = message.id() else {
-        return Err(Refusal::Invalid { what: "the request has no id", id: None });
-    };
     // LIFE-18, R-09: an id that is not of a session that lives is of no account here.
     if caller.session(None).is_ok() {
-        return Err(Refusal::Invalid { what: "the session is initialized already", id: Some(id) });
+        let what = "the session is initialized already";
+        return Err(Refusal::Invalid { what, id: message.id() });
     }
-    let hello = read(&message).map_err(|what| Refusal::Handshake { what, id: Some(id.clone()) })?;
-    if caller.shore.is_draining() {
-        return Err(Refusal::Draining);
-    }
-    let sessions = &caller.shore.sessions;
-    let place = sessions.reserve(&caller.who).map_err(|full| refused(full, &id))?;
-    let session = sessions.propose(Terms {
-        revision: hello.revision,
+    let door = Door {
+        shore: caller.shore,
         who: caller.who.clone(),
         endpoint: caller.endpoint,
-        capabilities: hello.capabilities,
+        path: caller.head.uri.path(),
         is_local: caller.peer.is_some_and(|peer| peer.to_canonical().is_loopback()),
+    };
+    let Opened { id, answer } = match open(door, message).await {
+        Ok(opened) => opened,
+        Err(Unopened::Refused(refusal)) => return Err(refusal),
+        Err(Unopened::Failed(fault, id)) => return Ok(rescue::failed_call(&fault, &id)),
+    };
+    let mut response = rescue::json(http::StatusCode::OK, Bytes::new());
+    *response.body_mut() = OutBody::Parts(answer);
+    // A seal is base64url, which is a valid header value.
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(&SESSION_ID, value);
+    }
+    Ok(response)
+}
+
+/// Opens a session, whatever the transport.
+///
+/// # Errors
+/// `Handshake` for wrong parameters, `Full`, `Draining`, and whatever the call failed with.
+pub async fn open(door: Door<'_>, message: Message) -> Result<Opened, Unopened> {
+    let Some(id) = message.id() else {
+        return Err(Refusal::Invalid { what: "the request has no id", id: None }.into());
+    };
+    let hello = read(&message).map_err(|what| Refusal::Handshake { what, id: Some(id.clone()) })?;
+    if door.shore.is_draining() {
+        return Err(Refusal::Draining.into());
+    }
+    let sessions = &door.shore.sessions;
+    let place = sessions.reserve(&door.who).map_err(|full| refused(full, &id))?;
+    let session = sessions.propose(Terms {
+        revision: hello.revision,
+        who: door.who,
+        endpoint: door.endpoint,
+        capabilities: hello.capabilities,
+        is_local: door.is_local,
     });
-    let call = Call::new(session.shared.clone(), &INITIALIZE, message)
-        .map_err(|error| Refusal::Message(error.into()))?;
-    let mut answer = match one::through(caller.shore, call).await {
-        Ok(Reply::Done(answer)) => answer,
-        Ok(Reply::Items(_)) => return Ok(rescue::failed_call(&crate::call::Fault::Internal, &id)),
-        Err(fault) => return Ok(rescue::failed_call(&fault, &id)),
+    let failed = |fault| Unopened::Failed(fault, id.clone());
+    let call = Call::new(session.shared.clone(), &INITIALIZE, message).map_err(Refusal::from)?;
+    let Reply::Done(mut answer) = one::through(door.shore, call).await.map_err(failed)? else {
+        return Err(failed(Fault::Internal));
     };
     let watch = answer.watch.take();
     let plan = Plan { root: answer.rewrites, id: id.text().clone(), uris: None };
-    let Body::Result(_) = &answer.body else {
-        return Ok(rescue::failed_call(&crate::call::Fault::Internal, &id));
-    };
-    let (parts, outcome) = match whole(answer.body, plan) {
-        Ok(done) => done,
-        Err(fault) => return Ok(rescue::failed_call(&fault, &id)),
-    };
-    if let Some(watch) = watch {
-        watch.ended(outcome);
-    }
+    let Body::Result(_) = &answer.body else { return Err(failed(Fault::Internal)) };
+    let answer = told(watch, whole(answer.body, plan)).map_err(failed)?;
     let opened = SessionOpened {
         revision: hello.revision,
         client: &hello.name,
         client_version: &hello.version,
-        endpoint: caller.head.uri.path(),
+        endpoint: door.path,
     };
-    let sealed = sessions.open(place, session, opened);
-    let mut response = rescue::json(http::StatusCode::OK, Bytes::new());
-    *response.body_mut() = OutBody::Parts(parts);
-    // A seal is base64url, which is a valid header value.
-    if let Ok(value) = HeaderValue::from_str(&sealed) {
-        response.headers_mut().insert(&SESSION_ID, value);
-    }
-    Ok(response)
+    Ok(Opened { id: sessions.open(place, session, opened), answer })
 }
 
 fn refused(full: Full, id: &Id) -> Refusal {

@@ -8,6 +8,7 @@ pub mod answer;
 pub mod body;
 pub mod cors;
 pub mod drive;
+pub mod duplex;
 pub mod endpoint;
 pub mod events;
 pub mod exchange;
