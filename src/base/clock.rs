@@ -48,6 +48,13 @@ pub fn unix_millis() -> u64 {
         .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// The present moment as HTTP writes it.
+#[must_use]
+#[allow(clippy::disallowed_methods, reason = "this is the one place that reads the system clock")]
+pub fn http_date() -> String {
+    httpdate::fmt_http_date(SystemTime::now())
+}
+
 /// Waits for a duration. Safe to cancel.
 #[allow(clippy::disallowed_methods, reason = "this is the one place that waits for time")]
 pub async fn sleep(duration: Duration) {

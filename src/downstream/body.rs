@@ -59,6 +59,12 @@ impl OutBody {
         }
     }
 
+    /// Whether its parts come one by one.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        matches!(self, Self::Stream(_))
+    }
+
     /// A stream of parts.
     pub fn stream(parts: impl Stream<Item = Result<Bytes, Broken>> + Send + 'static) -> Self {
         Self::Stream(Box::pin(parts))

@@ -1,34 +1,22 @@
-//! Listening for clients: binding, accepting with a back-off, serving HTTP/1.1 and HTTP/2 on one port.
+//! Listening for clients: binding, accepting with a back-off.
 //!
 //! *On drop* of the future: the listener closes; connections run on until they end by themselves.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use http::Request;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::base::{caps, clock, tasks};
-use crate::downstream::paced::{Pace, Paced, Patience, Served};
+use crate::base::{clock, tasks};
+use crate::downstream::connection::{self, Engines};
 use crate::downstream::shore::Shore;
-use crate::downstream::stack;
 use crate::telemetry::events::downstream::{AcceptFailed, ConnectionOpened};
-
-/// A head may take so long from its first byte (F-096), and a client may leave what we write unread for so long.
-/// An idle connection may rest without limit: load balancers end those that they do not need.
-const PATIENCE: Patience = Patience { head: Duration::from_secs(20), write: Duration::from_secs(60) };
 
 /// How long a silent connection is believed in before the kernel asks whether its client is still there.
 const PROBE: Duration = Duration::from_secs(60);
@@ -41,9 +29,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long connections get to write what they have, once told to end.
 const LAST: Duration = Duration::from_secs(2);
-
-/// Streams of one HTTP/2 connection at a time.
-const STREAMS: u32 = 256;
 
 /// Binds `copies` sockets to one address, so that each run time accepts by itself.
 ///
@@ -94,7 +79,7 @@ pub async fn run(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(socket)?;
-    let builder = Arc::new(builder(shore.config.http.header_limit));
+    let engines = Arc::new(Engines::new(shore.config.http.header_limit));
     let connections = tasks::Group::new();
     loop {
         let accepted = tokio::select! {
@@ -105,8 +90,11 @@ pub async fn run(
         };
         match accepted {
             Ok((stream, peer, permit)) => {
-                let work = serve(shore.clone(), builder.clone(), stream, peer, stop.clone());
-                connections.spawn("client connection", work.map(move |()| drop(permit))).detach();
+                let open = (ConnectionOpened.emit(), permit);
+                tune(&stream);
+                let work =
+                    connection::serve(shore.clone(), engines.clone(), stream, Some(peer.ip()), stop.clone());
+                connections.spawn("client connection", work.map(move |()| drop(open))).detach();
             }
             Err(error) => {
                 AcceptFailed { error: &error }.emit();
@@ -120,6 +108,13 @@ pub async fn run(
     Ok(())
 }
 
+/// A connection that cannot be tuned still works.
+fn tune(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let probe = TcpKeepalive::new().with_time(PROBE).with_interval(PROBE / 4);
+    let _ = SockRef::from(stream).set_tcp_keepalive(&probe);
+}
+
 /// Takes the next connection once there is room for it; those that come meanwhile wait in the kernel. Safe to cancel.
 async fn accept(
     listener: &TcpListener,
@@ -128,53 +123,4 @@ async fn accept(
     let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
     Ok((stream, peer, permit))
-}
-
-fn builder(header_limit: usize) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        // Ours tells a head that trickles from a connection that rests; the engine's does not.
-        .header_read_timeout(None)
-        .max_headers(caps::HEADER_LINES)
-        // The smallest that the engine accepts.
-        .max_buf_size(header_limit.max(8192));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .keep_alive_interval(Duration::from_secs(30))
-        .max_header_list_size(u32::try_from(header_limit).unwrap_or(u32::MAX));
-    builder
-}
-
-async fn serve(
-    shore: Arc<Shore>,
-    builder: Arc<Builder<TokioExecutor>>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    stop: CancellationToken,
-) {
-    let _open = ConnectionOpened.emit();
-    // A connection that cannot be tuned still works.
-    let _ = stream.set_nodelay(true);
-    let _ = SockRef::from(&stream)
-        .set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE / 4));
-    let pace = Arc::new(Pace::default());
-    let paced = Paced::new(stream, pace.clone(), PATIENCE);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (shore, serving) = (shore.clone(), pace.head_done(request.version()));
-        async move {
-            let response = stack::serve(shore, Some(peer.ip()), request).await;
-            Ok::<_, Infallible>(response.map(|body| Served::new(body, serving)))
-        }
-    });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(paced), service));
-    // An error is the client's: it vanished, or it does not speak HTTP. Its requests were counted.
-    tokio::select! {
-        biased;
-        _ = connection.as_mut() => return,
-        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
 }

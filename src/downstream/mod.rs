@@ -1,11 +1,12 @@
 //! The client shore: sockets, Streamable HTTP, sessions and streams of clients.
 //!
-//! A connection is accepted in [`listen`]; each request goes down [`stack`], is decided on in
+//! A connection is accepted in [`listen`] and served in [`connection`]; each request goes down [`stack`], is decided on in
 //! [`endpoint`], and becomes a call in [`one`]; its answer goes out through [`answer`] or [`events`].
 
 pub mod access;
 pub mod answer;
 pub mod body;
+pub mod connection;
 pub mod cors;
 pub mod drive;
 pub mod duplex;
@@ -19,6 +20,8 @@ pub mod many;
 pub mod media;
 pub mod one;
 pub mod paced;
+pub mod preface;
 pub mod rescue;
 pub mod shore;
 pub mod stack;
+pub mod standing;

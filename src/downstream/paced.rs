@@ -8,7 +8,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -21,9 +21,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::base::clock;
 use crate::downstream::body::{Broken, OutBody};
 
-/// What the bytes that come next are.
+/// How a connection goes on.
 #[derive(Debug, Default)]
-pub struct Pace(AtomicU8);
+pub struct Pace {
+    /// What the bytes that come next are.
+    next: AtomicU8,
+    /// A write waits for the client to read.
+    blocked: AtomicBool,
+}
 
 /// Nothing has come since the last request was served.
 const RESTING: u8 = 0;
@@ -38,13 +43,19 @@ impl Pace {
     /// A head is whole; its request is being served until the guard is dropped.
     #[must_use]
     pub fn head_done(self: &Arc<Self>, version: Version) -> Serving {
-        self.0.store(if version == Version::HTTP_2 { FRAMES } else { SERVING }, Ordering::Relaxed);
+        self.next.store(if version == Version::HTTP_2 { FRAMES } else { SERVING }, Ordering::Relaxed);
         Serving(self.clone())
+    }
+
+    /// Whether something was written that the client has not taken yet.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed)
     }
 
     fn pass(&self, from: u8, to: u8) {
         // Where it is in another state, nothing is to be done.
-        let _ = self.0.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.next.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
@@ -64,6 +75,12 @@ pub struct Served {
 }
 
 impl Served {
+    /// Whether its parts come one by one.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        self.body.is_stream()
+    }
+
     /// Keeps the guard for as long as the body.
     #[must_use]
     pub fn new(body: OutBody, serving: Serving) -> Self {
@@ -103,6 +120,8 @@ pub struct Patience {
 /// The socket.
 pub struct Paced<S> {
     socket: S,
+    /// Was read from it and is to be read again.
+    unread: Bytes,
     pace: Arc<Pace>,
     patience: Patience,
     /// Runs while a head is incomplete; most are never seen incomplete.
@@ -122,14 +141,22 @@ fn wait<T>(timer: &mut Option<Timer>, limit: Duration, cx: &mut Context<'_>) -> 
 impl<S> Paced<S> {
     /// A socket of which so much patience is had.
     pub fn new(socket: S, pace: Arc<Pace>, patience: Patience) -> Self {
-        Self { socket, pace, patience, head: None, write: None }
+        Self { socket, unread: Bytes::new(), pace, patience, head: None, write: None }
+    }
+
+    /// Gives back what was read last, to be read again.
+    pub fn unread(&mut self, bytes: Bytes) {
+        self.unread = bytes;
     }
 
     fn written(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.write = None;
+            if self.write.take().is_some() {
+                self.pace.blocked.store(false, Ordering::Relaxed);
+            }
             return written;
         }
+        self.pace.blocked.store(true, Ordering::Relaxed);
         wait(&mut self.write, self.patience.write, cx)
     }
 }
@@ -141,11 +168,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if !this.unread.is_empty() {
+            let most = this.unread.len().min(buf.remaining());
+            buf.put_slice(&this.unread.split_to(most));
+            return Poll::Ready(Ok(()));
+        }
         if let Poll::Ready(read) = Pin::new(&mut this.socket).poll_read(cx, buf) {
             this.pace.pass(RESTING, HEAD);
             return Poll::Ready(read);
         }
-        if this.pace.0.load(Ordering::Relaxed) != HEAD {
+        if this.pace.next.load(Ordering::Relaxed) != HEAD {
             this.head = None;
             return Poll::Pending;
         }
