@@ -46,7 +46,7 @@ impl Client {
             hello: Value::Null,
             asked: NEWEST.into(),
             name: "kit".into(),
-            capabilities: json!({}),
+            capabilities: everything(),
             headers: Vec::new(),
             patience: SOON,
             ids: Arc::new(AtomicU64::new(1)),
@@ -251,4 +251,13 @@ pub fn progressing(tool: &str, arguments: &Value, token: &str) -> String {
 /// The names of list items, in their order.
 pub fn names(items: &[Value]) -> Vec<String> {
     items.iter().map(|item| item["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// Whatever a client can declare: such a client is met by the connection that read the lists, and needs no other.
+pub fn everything() -> Value {
+    json!({
+        "sampling": {"tools": {}, "context": {}},
+        "elicitation": {"form": {}, "url": {}},
+        "roots": {"listChanged": true},
+    })
 }
