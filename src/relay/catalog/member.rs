@@ -21,7 +21,7 @@ pub struct Member {
     state: Mutex<State>,
     /// Bits by [`ItemKind::index`]: lists to read again.
     dirty: AtomicU8,
-    /// The same bits: lists of which it said itself that they have changed.
+    /// The same bits: lists of which it said itself that they have changed; above them, of which it said so again.
     announced: AtomicU8,
     wake: Notify,
 }
@@ -46,6 +46,9 @@ pub struct State {
 }
 
 const ALL: u8 = 0b1111;
+
+/// How far above the bits of what was said those are of what was said again.
+const AGAIN: u8 = 4;
 
 impl Member {
     /// An upstream that was not read yet, or whose lists of an earlier run are known.
@@ -94,15 +97,18 @@ impl Member {
 
     /// As [`mark`](Self::mark), because the upstream says so.
     pub fn announce(&self, kind: ItemKind) {
-        self.announced.fetch_or(1 << kind.index(), Ordering::AcqRel);
+        let once = 1 << kind.index();
+        let before = self.announced.fetch_or(once, Ordering::AcqRel);
+        self.announced.fetch_or((before & once) << AGAIN, Ordering::AcqRel);
         self.mark(kind);
     }
 
-    /// The lists of which the upstream has said that they have changed; says them once.
+    /// The lists of which the upstream has said just once since the last call of this that they have changed.
     #[must_use]
     pub fn take_announced(&self) -> Vec<ItemKind> {
         let announced = self.announced.swap(0, Ordering::AcqRel);
-        ItemKind::ALL.into_iter().filter(|kind| announced & 1 << kind.index() != 0).collect()
+        let once = announced & !(announced >> AGAIN);
+        ItemKind::ALL.into_iter().filter(|kind| once & 1 << kind.index() != 0).collect()
     }
 
     /// Asks for all lists to be read again.

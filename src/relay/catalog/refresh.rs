@@ -260,7 +260,7 @@ impl Catalog {
         }
     }
 
-    /// Tells of announced changes that are none to be seen; those that are will be told of by the merge.
+    /// Tells of changes that were announced just once and are none to be seen; those that are will be told of by the merge.
     fn echo(&self, member: &Member, announced: &[ItemKind], before: Option<&Snapshot>) {
         let (Some(before), Some(now), Some(audience)) =
             (before, member.state().snapshot, self.audience.get())

@@ -197,6 +197,11 @@ async fn f_052_an_announced_change_that_is_none_is_told_now_and_then() {
         assert_eq!(heard(), [], "a flood");
         pass(30).await;
     }
+    for _ in 0..5 {
+        catalog.announced(ALPHA, ItemKind::Prompt);
+    }
+    pass(2).await;
+    assert_eq!(heard(), [], "what is said many times at once means nothing");
     // What nobody announced, and what is seen to change, is told as ever.
     catalog.list_changed(ALPHA, ItemKind::Prompt);
     pass(2).await;
