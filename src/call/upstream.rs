@@ -73,8 +73,8 @@ pub trait Attendant: Send + Sync {
 
 /// What the server shore tells the relay.
 pub trait Observer: Send + Sync {
-    /// An upstream says that a list has changed.
-    fn list_changed(&self, upstream: UpstreamId, kind: ItemKind);
+    /// An upstream says that a list has changed; `repeated` if it says so all the time.
+    fn list_changed(&self, upstream: UpstreamId, kind: ItemKind, repeated: bool);
 
     /// The catalog connection was lost; what it listed may be old.
     fn connection_lost(&self, upstream: UpstreamId);

@@ -12,8 +12,8 @@ use crate::relay::pair::Pair;
 use crate::relay::route::Relay;
 
 impl Observer for Relay {
-    fn list_changed(&self, upstream: UpstreamId, kind: ItemKind) {
-        self.catalog.announced(upstream, kind);
+    fn list_changed(&self, upstream: UpstreamId, kind: ItemKind, repeated: bool) {
+        self.catalog.announced(upstream, kind, repeated);
     }
 
     fn connection_lost(&self, upstream: UpstreamId) {

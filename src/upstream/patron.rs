@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -34,6 +34,9 @@ use crate::upstream::unbound::Unbound;
 /// The update of a resource.
 pub const UPDATED: &str = "notifications/resources/updated";
 const CANCELLED: &str = "notifications/cancelled";
+
+/// Whoever announces the same change again within this time announces it all the time.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// Sends messages to an upstream that are no calls.
 pub trait Voice: Send + Sync + 'static {
@@ -70,6 +73,8 @@ pub struct Patron {
     patience: Duration,
     /// The upstream's own ids of its questions without an answer.
     open: Mutex<HashMap<Id, CancellationToken>>,
+    /// When the upstream said last that lists of a kind had changed.
+    changes: Mutex<[Option<Instant>; 4]>,
 }
 
 /// What a patron is made of, beside its owner.
@@ -91,7 +96,16 @@ impl Patron {
     pub fn new(manner: Manner, unbound: Unbound, owner: Option<Arc<Session>>) -> Self {
         let Manner { shown, policy, patience, subscriptions } = manner;
         let owner = owner.map_or_else(OnceLock::new, OnceLock::from);
-        Self { shown, subscriptions, unbound, policy, owner, patience, open: Mutex::default() }
+        Self {
+            shown,
+            subscriptions,
+            unbound,
+            policy,
+            owner,
+            patience,
+            open: Mutex::default(),
+            changes: Mutex::default(),
+        }
     }
 
     /// The session it belongs to, if it belongs to one.
@@ -119,7 +133,7 @@ impl Patron {
         let method = message.method();
         let kinds = [ItemKind::Tool, ItemKind::Prompt, ItemKind::Resource];
         if let Some(kind) = kinds.into_iter().find(|kind| kind.changed() == method) {
-            return self.unbound.list_changed(kind);
+            return self.unbound.list_changed(kind, self.is_repeated(kind));
         }
         match &*method {
             CANCELLED => self.withdrawn(&message),
@@ -134,6 +148,13 @@ impl Patron {
                 _ => self.told(message.clone()),
             },
         }
+    }
+
+    /// Whether the upstream has said the same of these lists a moment ago (F-053).
+    fn is_repeated(&self, kind: ItemKind) -> bool {
+        let now = clock::now();
+        let before = self.changes.lock().unwrap_or_else(PoisonError::into_inner)[kind.index()].replace(now);
+        before.is_some_and(|before| now.saturating_duration_since(before) < MOMENT)
     }
 
     /// What concerns no call goes to the owner. On a connection of several it may tell of another's work (LOG-04).

@@ -61,10 +61,10 @@ impl Unbound {
         }
     }
 
-    /// A list has changed.
-    pub fn list_changed(&self, kind: ItemKind) {
+    /// A list has changed; `repeated` if the same connection has just said so before.
+    pub fn list_changed(&self, kind: ItemKind, repeated: bool) {
         if let Some(observer) = self.observers.get() {
-            observer.list_changed(self.upstream, kind);
+            observer.list_changed(self.upstream, kind, repeated);
         }
     }
 

@@ -21,7 +21,7 @@ pub struct Member {
     state: Mutex<State>,
     /// Bits by [`ItemKind::index`]: lists to read again.
     dirty: AtomicU8,
-    /// The same bits: lists of which it said itself that they have changed; above them, of which it said so again.
+    /// The same bits: lists of which it said itself that they have changed; above them, of which it said so repeatedly.
     announced: AtomicU8,
     wake: Notify,
 }
@@ -47,7 +47,7 @@ pub struct State {
 
 const ALL: u8 = 0b1111;
 
-/// How far above the bits of what was said those are of what was said again.
+/// How far above the bits of what was said those are of what was said repeatedly.
 const AGAIN: u8 = 4;
 
 impl Member {
@@ -96,14 +96,13 @@ impl Member {
     }
 
     /// As [`mark`](Self::mark), because the upstream says so.
-    pub fn announce(&self, kind: ItemKind) {
-        let once = 1 << kind.index();
-        let before = self.announced.fetch_or(once, Ordering::AcqRel);
-        self.announced.fetch_or((before & once) << AGAIN, Ordering::AcqRel);
+    pub fn announce(&self, kind: ItemKind, repeated: bool) {
+        let bit = 1 << kind.index();
+        self.announced.fetch_or(if repeated { bit | bit << AGAIN } else { bit }, Ordering::AcqRel);
         self.mark(kind);
     }
 
-    /// The lists of which the upstream has said just once since the last call of this that they have changed.
+    /// The lists of which the upstream has said that they have changed, and not time and again; says them once.
     #[must_use]
     pub fn take_announced(&self) -> Vec<ItemKind> {
         let announced = self.announced.swap(0, Ordering::AcqRel);

@@ -74,9 +74,9 @@ impl Catalog {
         self.members[upstream.index()].mark(kind);
     }
 
-    /// Notes that an upstream says so.
-    pub fn announced(&self, upstream: UpstreamId, kind: ItemKind) {
-        self.members[upstream.index()].announce(kind);
+    /// Notes that an upstream says so, repeatedly or once.
+    pub fn announced(&self, upstream: UpstreamId, kind: ItemKind, repeated: bool) {
+        self.members[upstream.index()].announce(kind, repeated);
     }
 
     /// Notes that all lists of an upstream may have changed unseen.
@@ -260,7 +260,7 @@ impl Catalog {
         }
     }
 
-    /// Tells of changes that were announced just once and are none to be seen; those that are will be told of by the merge.
+    /// Tells of announced changes that are none to be seen; those that are will be told of by the merge.
     fn echo(&self, member: &Member, announced: &[ItemKind], before: Option<&Snapshot>) {
         let (Some(before), Some(now), Some(audience)) =
             (before, member.state().snapshot, self.audience.get())

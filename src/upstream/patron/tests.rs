@@ -37,7 +37,7 @@ struct Relay {
 }
 
 impl Observer for Relay {
-    fn list_changed(&self, _: UpstreamId, _: ItemKind) {}
+    fn list_changed(&self, _: UpstreamId, _: ItemKind, _: bool) {}
 
     fn connection_lost(&self, _: UpstreamId) {}
 
