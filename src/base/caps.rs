@@ -42,6 +42,8 @@ pub const WAITING_NOTICES: usize = 64;
 pub const UNREAD_NOTICES: usize = 1024;
 /// Bytes of the notices that wait in one session.
 pub const WAITING_BYTES: usize = MIB;
+/// Large answers that one session reads whole at a time, where they cannot be written in parts: each is held in memory.
+pub const WHOLE_ANSWERS: usize = 4;
 /// Bytes kept for replay, of one stream: hundreds of notices, and nearly every answer.
 pub const REPLAY_BYTES: usize = 256 * KIB;
 /// Bytes kept for replay, of one session.

@@ -239,20 +239,41 @@ async fn member(exchange: Option<Exchange>) -> Option<(Member, Option<Exchange>)
 
 /// Carries a call to its end on the newest standing stream, for transports on which that is the only one (see
 /// [`Outbox::attach`]). Without a stream, what it brings is dropped.
-pub async fn carry(exchange: Exchange) {
+pub async fn carry(mut exchange: Exchange) {
     let outbox = exchange.outbox().clone();
-    let mut members = members(Vec::new(), vec![exchange]);
-    while let Some(member) = members.next().await {
-        let track = outbox.newest();
-        match (member, &track) {
-            (Member::Message(message), Some(track)) => {
-                track.room().await;
-                track.append(&message, 0);
+    while let Some(step) = exchange.next().await {
+        match step {
+            Step::Notice(notice) => outbox.write(&notice).await,
+            Step::Ask(question) => outbox.ask(question, outbox.newest().as_ref()),
+            Step::Pause(_) => {}
+            Step::Done(answer) => return carry_answer(&outbox, answer, exchange.into_ticket()).await,
+            Step::Failed(fault) => {
+                outbox.write(&fault.to_error().answer(Some(&exchange.id()))).await;
             }
-            (Member::Ask(question), track) => outbox.ask(question, track.as_ref()),
-            (Member::Message(_) | Member::Nothing, _) => {}
         }
     }
+}
+
+/// The answer of a call, whole: nothing else may come between its parts. The call is in flight until it is written.
+async fn carry_answer(outbox: &Outbox, answer: Answer, ticket: Ticket) {
+    // One that is large is not read before there is room for it, and few of them at a time: many would be as large as
+    // memory allows while the client reads slowly.
+    let _turn = match &answer.body {
+        Body::Stream(_) => outbox.turn().await,
+        _ => None,
+    };
+    let read = whole_text(answer, ticket.id());
+    let text = tokio::select! {
+        biased;
+        // Neither is needed again once the other is done.
+        text = read => text,
+        () = ticket.cancel().cancelled() => match ticket.cancel().is_stopping() {
+            true => Err(Fault::Stopping),
+            false => return,
+        },
+    };
+    let text = text.unwrap_or_else(|fault| fault.to_error().answer(Some(ticket.id())));
+    outbox.write(&text).await;
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use crate::base::tasks;
 use crate::downstream::drive::carry;
 use crate::downstream::legacy::session::Entry;
+use crate::downstream::many;
 use crate::downstream::one::{self, Begun};
 use crate::downstream::rescue::Refusal;
 use crate::downstream::shore::Shore;
@@ -29,6 +30,19 @@ pub fn take(shore: &Arc<Shore>, entry: &Entry, message: Message) -> Result<(), R
         Kind::Notification => one::notice(shore, entry, message),
         // RPC-09: whether anyone waits for it or not.
         Kind::Result | Kind::Error => entry.outbox.answered(message),
+    }
+    Ok(())
+}
+
+/// Takes a batch (RPC-15, STDIO-11). Its answers are written together, by a task of its own.
+///
+/// # Errors
+/// As [`many::split`] and [`many::begin`].
+pub fn take_batch(shore: &Arc<Shore>, entry: &Entry, text: &Bytes) -> Result<(), Refusal> {
+    let batch = many::begin(shore, entry, many::split(shore, text)?)?;
+    if !batch.is_silent() {
+        let work = many::carry(entry.outbox.clone(), batch);
+        tasks::spawn("batch on a standing stream", work).detach();
     }
     Ok(())
 }

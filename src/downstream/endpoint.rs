@@ -21,7 +21,7 @@ use crate::downstream::one::Begun;
 use crate::downstream::rescue::{self, Refusal};
 use crate::downstream::shore::Shore;
 use crate::downstream::{events, handshake, many, one};
-use crate::jsonrpc::scan::{self, ScanError};
+use crate::jsonrpc::scan::ScanError;
 use crate::jsonrpc::{Id, Kind, Message, batch};
 use crate::mcp::revision::Revision;
 use crate::telemetry::words::{SessionEnd, StreamKind};
@@ -67,8 +67,7 @@ pub async fn post(caller: Caller<'_>, body: Incoming) -> Result<Response<OutBody
     }
     let text = read(body, caller.shore.config.http.body_limit).await?;
     caller.shore.meter.received(text.len());
-    let depth = caller.shore.config.http.max_depth;
-    if depth < scan::MAX_DEPTH && scan::nests_deeper(&text, depth) {
+    if caller.shore.is_too_deep(&text) {
         return Err(Refusal::Message(ScanError::Depth.into()));
     }
     if batch::is_batch(&text) {

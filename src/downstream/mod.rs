@@ -25,3 +25,4 @@ pub mod rescue;
 pub mod shore;
 pub mod stack;
 pub mod standing;
+pub mod stdio;

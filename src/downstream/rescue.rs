@@ -44,6 +44,14 @@ pub enum Refusal {
     /// The body is larger than `portcullis.http.bodyLimit` (RPC-24).
     #[error("the body is larger than the {0} bytes that `portcullis.http.bodyLimit` allows")]
     TooLarge(usize),
+    /// A line is larger than a body may be (RPC-24).
+    #[error("the line is larger than the {limit} bytes that `portcullis.http.bodyLimit` allows")]
+    TooLong {
+        /// The most that it may be.
+        limit: usize,
+        /// The request's id.
+        id: Option<Id>,
+    },
     /// The body did not come in time.
     #[error("the body did not arrive in time")]
     SlowBody,
@@ -116,7 +124,7 @@ impl Refusal {
             Self::Host(_) => Rule::Host,
             Self::Denied(_) => Rule::Unauthenticated,
             Self::NotAcceptable | Self::NotJson | Self::Encoded => Rule::MediaType,
-            Self::TooLarge(_) => Rule::TooLarge,
+            Self::TooLarge(_) | Self::TooLong { .. } => Rule::TooLarge,
             Self::SlowBody => Rule::TooSlow,
             Self::BrokenBody => Rule::Broken,
             Self::Message(_) => Rule::Malformed,
@@ -139,7 +147,7 @@ impl Refusal {
             Self::Denied(_) => StatusCode::UNAUTHORIZED,
             Self::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             Self::NotJson | Self::Encoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge(_) | Self::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
             Self::Full { .. } | Self::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Draining => StatusCode::SERVICE_UNAVAILABLE,
@@ -182,6 +190,7 @@ impl Refusal {
             | Self::Handshake { id, .. }
             | Self::NoSession(id)
             | Self::UnknownSession(id)
+            | Self::TooLong { id, .. }
             | Self::Full { id, .. } => id.as_ref(),
             Self::Busy(id) => Some(id),
             _ => None,

@@ -11,6 +11,7 @@ use crate::call::{Authenticator, CallService, Endpoint, UpstreamId};
 use crate::config::snapshot::Snapshot;
 use crate::downstream::access::Access;
 use crate::downstream::legacy::session::Sessions;
+use crate::jsonrpc::scan;
 use crate::telemetry::meters::ClientMeter;
 
 /// The client shore's shared state.
@@ -76,6 +77,14 @@ impl Shore {
             "" => Some(Endpoint::Merged),
             name => self.paths.get(name.strip_prefix('/')?).copied().map(Endpoint::Upstream),
         }
+    }
+
+    /// Whether a text nests deeper than `portcullis.http.maxDepth` allows; what is beyond the scan's own limit it finds
+    /// itself.
+    #[must_use]
+    pub fn is_too_deep(&self, text: &[u8]) -> bool {
+        let depth = self.config.http.max_depth;
+        depth < scan::MAX_DEPTH && scan::nests_deeper(text, depth)
     }
 
     /// Whether no new traffic should come, though it is still served.

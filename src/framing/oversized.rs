@@ -24,6 +24,35 @@ pub struct Oversized {
     pub tail: Bytes,
 }
 
+impl Oversized {
+    /// What follows each `key`, quotes and all, in the ends of a JSON message that is a member of the message itself, and of
+    /// nothing in it.
+    pub fn members<'a>(&'a self, key: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let found = move |piece: &'a [u8]| {
+            memchr::memmem::find_iter(piece, key).map(move |at| piece.split_at(at + key.len()))
+        };
+        let first = found(&self.head).filter(|(before, _)| depth(before) == 1);
+        let last = found(&self.tail).filter(|(_, rest)| depth(rest) == -1);
+        first.chain(last).map(|(_, rest)| rest)
+    }
+}
+
+/// How many brackets more are opened than closed in a piece of a message that does not begin inside a string.
+fn depth(piece: &[u8]) -> i32 {
+    let (mut depth, mut quoted, mut escaped) = (0, false, false);
+    for byte in piece {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => depth += 1,
+            b'}' | b']' if !quoted => depth -= 1,
+            _ => {}
+        }
+    }
+    depth
+}
+
 /// Collects the ends of a frame while its middle runs through.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {

@@ -20,6 +20,7 @@ use crate::jsonrpc::Id;
 pub struct InFlight {
     calls: Mutex<HashMap<Id, Arc<Cancel>>>,
     outbox: Arc<Outbox>,
+    emptied: Notify,
 }
 
 /// Whether a call was cancelled, and waking for who waits for that.
@@ -81,7 +82,7 @@ impl InFlight {
     /// None is in flight; `outbox` is the way to the client that all of them have.
     #[must_use]
     pub fn new(outbox: Arc<Outbox>) -> Arc<Self> {
-        Arc::new(Self { calls: Mutex::default(), outbox })
+        Arc::new(Self { calls: Mutex::default(), outbox, emptied: Notify::new() })
     }
 
     /// Notes that a call began.
@@ -139,6 +140,18 @@ impl InFlight {
         self.lock().is_empty()
     }
 
+    /// Waits until none is in flight. Safe to cancel.
+    pub async fn emptied(&self) {
+        loop {
+            // Registered before the look, so that no wake is missed.
+            let emptied = self.emptied.notified();
+            if self.is_empty() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Id, Arc<Cancel>>> {
         // A panic while the lock was held cannot have left the map half changed.
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
@@ -177,7 +190,11 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.calls.lock().remove(&self.id);
+        let mut calls = self.calls.lock();
+        calls.remove(&self.id);
+        if calls.is_empty() {
+            self.calls.emptied.notify_waiters();
+        }
     }
 }
 
@@ -206,6 +223,19 @@ mod tests {
         assert!(calls.begin(id("\"1\"")).is_ok());
         drop(first);
         assert!(calls.begin(id("1")).is_ok());
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_the_last_call_is_woken_by_it() {
+        let calls = calls();
+        calls.emptied().await;
+        let (one, two) = (calls.begin(id("1")).unwrap(), calls.begin(id("2")).unwrap());
+        let mut waiting = Box::pin(calls.emptied());
+        assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
+        drop(one);
+        assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
+        drop(two);
+        waiting.await;
     }
 
     /// OPS-03

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::futures::Notified;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::base::{caps, clock};
 use crate::call::{Client, Course, Push, Question, SessionKey};
@@ -50,6 +51,8 @@ pub struct Outbox {
     changed: AtomicU8,
     /// Whether the client may be told anything (LIFE-08).
     ready: AtomicBool,
+    /// Turns of [`turn`](Self::turn).
+    whole: Semaphore,
     inner: Mutex<Inner>,
 }
 
@@ -77,6 +80,7 @@ impl Outbox {
             last_used: AtomicU64::new(0),
             changed: AtomicU8::new(0),
             ready: AtomicBool::new(false),
+            whole: Semaphore::new(caps::WHOLE_ANSWERS),
             inner: Mutex::default(),
         })
     }
@@ -129,6 +133,11 @@ impl Outbox {
         inner.waiting = VecDeque::new();
         inner.standing = Vec::new();
         std::mem::take(&mut inner.tracks).iter().for_each(|track| track.end());
+    }
+
+    /// Drops all questions: their askers learn that nobody will answer.
+    pub fn drop_questions(&self) {
+        self.lock().asked.clear();
     }
 
     /// Ends the standing streams cleanly, when the process is about to stop (F-098, OPS-11).
@@ -263,6 +272,24 @@ impl Outbox {
         inner.waiting.push_back(Waiting::Notice(notice));
         inner.bound(if open { caps::UNREAD_NOTICES } else { caps::WAITING_NOTICES });
         inner.wake();
+    }
+
+    /// Writes a message on the newest standing stream, once its reader keeps up; without one it is dropped. For
+    /// transports on which that is the only stream. Safe to cancel.
+    pub async fn write(&self, message: &Bytes) {
+        if let Some(track) = self.newest() {
+            track.room().await;
+            track.append(message, 0);
+        }
+    }
+
+    /// Waits for the right to read a large answer whole, where it has to be written at once. Safe to cancel.
+    pub async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        if let Some(track) = self.newest() {
+            track.room().await;
+        }
+        // Never closed.
+        self.whole.acquire().await.ok()
     }
 
     /// Asks the client: on the stream `on` if it is given and takes messages, else wherever it can be asked first.

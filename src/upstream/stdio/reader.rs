@@ -182,10 +182,10 @@ fn number(message: &Message) -> Option<u64> {
 /// Which of the `open` calls a message is the answer to that was too large to be kept: the one that its id names,
 /// or without an id to be seen the one that is alone. Requests and notifications are nobody's answer.
 fn meant(frame: &Oversized, mut open: impl Iterator<Item = u64>) -> Option<u64> {
-    if envelope(frame, br#""method""#).next().is_some() {
+    if frame.members(br#""method""#).next().is_some() {
         return None;
     }
-    let id = envelope(frame, br#""id""#).find_map(|rest| {
+    let id = frame.members(br#""id""#).find_map(|rest| {
         let value = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
         // Also where it came back as a string (F-039).
         let value = value.strip_prefix(b"\"").unwrap_or(value);
@@ -196,32 +196,6 @@ fn meant(frame: &Oversized, mut open: impl Iterator<Item = u64>) -> Option<u64> 
         Some(id) => open.find(|open| *open == id),
         None => open.next().filter(|_| open.next().is_none()),
     }
-}
-
-/// What follows each `key` in the ends of a message that is a member of the message itself, and of nothing in it.
-fn envelope<'a>(frame: &'a Oversized, key: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
-    let found = move |piece: &'a [u8]| {
-        memchr::memmem::find_iter(piece, key).map(move |at| piece.split_at(at + key.len()))
-    };
-    let first = found(&frame.head).filter(|(before, _)| depth(before) == 1);
-    let last = found(&frame.tail).filter(|(_, rest)| depth(rest) == -1);
-    first.chain(last).map(|(_, rest)| rest)
-}
-
-/// How many brackets more are opened than closed in a piece of a message that does not begin inside a string.
-fn depth(piece: &[u8]) -> i32 {
-    let (mut depth, mut quoted, mut escaped) = (0, false, false);
-    for byte in piece {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = quoted,
-            b'"' => quoted = !quoted,
-            b'{' | b'[' if !quoted => depth += 1,
-            b'}' | b']' if !quoted => depth -= 1,
-            _ => {}
-        }
-    }
-    depth
 }
 
 #[cfg(test)]
