@@ -12,7 +12,7 @@ use crate::telemetry::events::app::{DrainDone, DrainStarted};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How long upstreams and children get to end, beyond the grace period of calls.
-const SERVERS: Duration = Duration::from_secs(5);
+pub(super) const SERVERS: Duration = Duration::from_secs(5);
 
 /// How long responses get to be written after their calls have ended.
 const WRITE: Duration = Duration::from_millis(500);

@@ -7,13 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin;
 use crate::app::build::{Gateway, build};
 use crate::app::drain::drain;
 use crate::app::ready::Gauge;
+use crate::app::signals::Signals;
 use crate::base::{clock, tasks};
 use crate::config::snapshot::{Runtime as Spread, Snapshot};
 use crate::downstream::listen;
@@ -76,15 +76,7 @@ where
     let entered = home.enter();
     let gateway = build(config.clone())?;
     drop(entered);
-    let source = config.source.as_ref().map(|path| path.display());
-    let source = source.as_ref().map(|path| path as &dyn std::fmt::Display);
-    Started { config: source, upstreams: config.upstreams.len() }.emit();
-    for warning in &config.warnings {
-        ConfigWarning { warning }.emit();
-    }
-    for failed in &config.failed {
-        failed.problems.iter().for_each(|problem| ConfigWarning { warning: problem }.emit());
-    }
+    tell_start(&config);
     let serving = Serving { gateway: gateway.clone(), clients: addresses.0, operator: addresses.1 };
     let after = started(serving);
     let stop = CancellationToken::new();
@@ -99,6 +91,19 @@ where
     }
     home.shutdown_timeout(Duration::from_secs(1));
     Ok(())
+}
+
+/// Logs what is started, and what is doubtful about it.
+pub(super) fn tell_start(config: &Snapshot) {
+    let source = config.source.as_ref().map(|path| path.display());
+    let source = source.as_ref().map(|path| path as &dyn std::fmt::Display);
+    Started { config: source, upstreams: config.upstreams.len() }.emit();
+    for warning in &config.warnings {
+        ConfigWarning { warning }.emit();
+    }
+    for failed in &config.failed {
+        failed.problems.iter().for_each(|problem| ConfigWarning { warning: problem }.emit());
+    }
 }
 
 /// The home run time, and one more for each core if connections are spread over run times.
@@ -197,27 +202,4 @@ async fn live(
     let _ = clock::within(Duration::from_secs(1), port).await;
     drop((upkeep, sweep, after));
     Ok(())
-}
-
-/// The signals that end the process.
-///
-/// *Invariants.* None is lost between two waits: one listener hears them all.
-struct Signals {
-    term: Signal,
-    int: Signal,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
-    }
-
-    /// Waits for one and names it. Safe to cancel.
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            // Both are safe to cancel.
-            _ = self.term.recv() => "SIGTERM",
-            _ = self.int.recv() => "SIGINT",
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::cli::{call, check, completions, health, keys, probe, serve, tools};
+use crate::cli::{call, check, completions, connect, health, keys, probe, serve, stdio, tools};
 
 /// A gateway that stands in front of many MCP servers and shows clients one
 #[derive(Debug, Parser)]
@@ -17,6 +17,8 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Serve(serve::Serve),
+    Stdio(stdio::Stdio),
+    Connect(connect::Connect),
     Check(check::Check),
     /// Print the JSON Schema of the configuration
     Schema,

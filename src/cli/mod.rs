@@ -20,6 +20,7 @@ mod arguments;
 mod call;
 mod check;
 mod completions;
+mod connect;
 mod health;
 mod holder;
 mod keys;
@@ -34,6 +35,7 @@ mod run;
 mod schema;
 mod serve;
 mod source;
+mod stdio;
 mod tools;
 mod way;
 

@@ -10,7 +10,7 @@ use tokio::runtime::Builder;
 use crate::cli::arguments::{Arguments, Command};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
-use crate::cli::{call, check, completions, health, keys, probe, schema, serve, tools};
+use crate::cli::{call, check, completions, connect, health, keys, probe, schema, serve, stdio, tools};
 use crate::config::environment::Environment;
 use crate::config::snapshot::Snapshot;
 use crate::telemetry::Telemetry;
@@ -40,6 +40,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 fn dispatch(command: Command, environment: &Environment) -> Result<Exit, Failure> {
     match command {
         Command::Serve(arguments) => serve::run(&arguments, environment),
+        Command::Stdio(arguments) => stdio::run(&arguments, environment),
+        Command::Connect(arguments) => connect::run(&arguments, environment),
         Command::Check(arguments) => check::run(&arguments, environment),
         Command::Schema => schema::run(),
         Command::Tools(arguments) => tools::run(&arguments, environment),

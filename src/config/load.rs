@@ -14,9 +14,10 @@ use super::document::{Format, MAX_BYTES, Source};
 use super::environment::Environment;
 use super::interpolate::Variables;
 use super::problem::{Problem, Problems};
+use super::schema::entry::fields::{header_name, header_value};
 use super::schema::file::{Contents, File};
 use super::schema::gateway::Gateway;
-use super::secrets::Text;
+use super::secrets::{Secret, Text};
 use super::snapshot::{
     Addresses, Instructions, Remote, RemoteKind, Snapshot, Stdio, Timeouts, ToolFilter, Transport, Upstream,
 };
@@ -136,6 +137,22 @@ impl Snapshot {
         }
         let remote = Remote::new(parsed.into(), RemoteKind::Auto);
         Ok(Self::for_one(Transport::Remote(remote), environment))
+    }
+
+    /// The same configuration with headers for its server on the network; the values are never shown.
+    ///
+    /// # Errors
+    /// When they cannot be sent, or are not for us to set (F-093).
+    pub fn sending(mut self, headers: &[(String, Secret)]) -> Result<Self, Problems> {
+        let Some(upstream) = self.upstreams.first_mut() else { return Ok(self) };
+        let Transport::Remote(remote) = &mut Arc::make_mut(upstream).transport else { return Ok(self) };
+        for (name, value) in headers {
+            let checked =
+                header_name(name).and_then(|key| Ok((key, header_value(Text::hidden(value.reveal()))?)));
+            let (key, value) = checked.map_err(|wrong| wrong.of_argument(&format!("header `{name}`")))?;
+            remote.set_header(&key, value);
+        }
+        Ok(self)
     }
 
     fn for_one(transport: Transport, environment: &Environment) -> Self {

@@ -214,7 +214,8 @@ fn take(shore: &Arc<Shore>, entry: &Entry, line: Result<Bytes, Oversized>) -> Re
             return match member_id(&oversized) {
                 // An answer of the client: who asked has to know.
                 Some(id) if !is_request(&oversized) => {
-                    let text = ErrorObject::new(error::INVALID_REQUEST, refusal.to_string()).answer(Some(&id));
+                    let text =
+                        ErrorObject::new(error::INVALID_REQUEST, refusal.to_string()).answer(Some(&id));
                     entry.outbox.answered(Message::parse(text)?);
                     Ok(())
                 }

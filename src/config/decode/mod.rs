@@ -111,6 +111,14 @@ impl Wrong {
         self.reach = reach;
         self
     }
+
+    /// The problem that it is where there is no file.
+    pub(super) fn of_argument(self, field: &str) -> Problem {
+        let mut problem = Problem::of_file("command line", self.message);
+        field.clone_into(&mut problem.field);
+        problem.mend = self.mend;
+        problem
+    }
 }
 
 impl From<Wrong> for Refusal {

@@ -3,7 +3,7 @@
 //! The names of fields differ between clients. The struct and the JSON schema have the common ones; the
 //! others are read into the same fields.
 
-pub(super) mod fields;
+pub(in crate::config) mod fields;
 
 use std::borrow::Cow;
 use std::path::PathBuf;

@@ -33,12 +33,14 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LogLevel {
+    /// `info`, and `warn` where one client is served on standard streams: it shows its users what is logged.
+    #[default]
+    Auto,
     /// Only what needs a person.
     Error,
     /// And what may soon.
     Warn,
     /// And what happens to connections and upstreams.
-    #[default]
     Info,
     /// And every call.
     Debug,
@@ -60,7 +62,8 @@ impl LogFormat {
 }
 
 impl LogLevel {
-    const WORDS: [(&str, Self); 5] = [
+    const WORDS: [(&str, Self); 6] = [
+        ("auto", Self::Auto),
         ("error", Self::Error),
         ("warn", Self::Warn),
         ("info", Self::Info),

@@ -101,7 +101,8 @@ const OWNED_HEADERS: [&str; 13] = [
 /// How the names of others of them begin.
 const OWNED_PREFIXES: [&str; 2] = ["mcp-", "content-"];
 
-fn header_name(name: &str) -> Result<String, Wrong> {
+/// The name of a header, in lower case.
+pub(in crate::config) fn header_name(name: &str) -> Result<String, Wrong> {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(token) {
         return Err(Wrong::new("this is not the name of a header"));
@@ -115,7 +116,8 @@ fn header_name(name: &str) -> Result<String, Wrong> {
     Ok(name)
 }
 
-fn header_value(text: Text) -> Result<Secret, Wrong> {
+/// The value of a header.
+pub(in crate::config) fn header_value(text: Text) -> Result<Secret, Wrong> {
     let visible = |c: char| c == '\t' || (' '..='~').contains(&c);
     if text.reveal().chars().all(visible) {
         return Ok(text.into_secret());
