@@ -116,9 +116,14 @@ fn greeting(gateway: &Gateway, place: Place) -> Greeting {
             let Some(member) = catalog.members().first() else { return Ok(()) };
             let state = member.state();
             match (state.snapshot, state.problem) {
-                (None, Some(why)) => Err(Fault::Unavailable {
+                (None, Some(problem)) => Err(Fault::Unavailable {
                     upstream: member.upstream.name.clone(),
-                    why: why.into(),
+                    // It says itself whose it is.
+                    why: problem
+                        .split_once("is not available: ")
+                        .map_or(&*problem, |(_, why)| why)
+                        .to_owned()
+                        .into(),
                     retry_after: None,
                     unsent: true,
                 }),
