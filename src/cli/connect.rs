@@ -14,6 +14,7 @@ use crate::cli::{report, stdio};
 use crate::config::environment::Environment;
 use crate::config::secrets::Secret;
 use crate::config::snapshot::Snapshot;
+use crate::upstream::http::refusal::{NEEDS_AUTHORIZATION, NOT_ADMITTED};
 
 /// Bridge a client on standard input and output to a server or gateway on the network
 ///
@@ -63,7 +64,7 @@ fn explain(served: &Served) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let text = troubles.join("\n");
-    let refused = ["HTTP 401", "HTTP 403"].iter().any(|status| text.contains(status));
+    let refused = [NEEDS_AUTHORIZATION, NOT_ADMITTED].iter().any(|why| text.contains(why));
     Err(Failure::new(if refused { Exit::Refused } else { Exit::Unavailable }, text))
 }
 

@@ -248,7 +248,7 @@ pub async fn carry(mut exchange: Exchange) {
             Step::Pause(_) => {}
             Step::Done(answer) => return carry_answer(&outbox, answer, exchange.into_ticket()).await,
             Step::Failed(fault) => {
-                outbox.write(&fault.to_error().answer(Some(&exchange.id()))).await;
+                return outbox.write(&fault.to_error().answer(Some(&exchange.id()))).await;
             }
         }
     }

@@ -12,6 +12,7 @@ mod kit;
 mod kit_http;
 mod kit_stdio;
 
+mod bridge;
 mod calls;
 mod changes;
 mod chaos;
@@ -28,5 +29,6 @@ mod reconnect;
 mod resume;
 mod security;
 mod session;
+mod stdio_shore;
 mod transport;
 mod upstream_http;

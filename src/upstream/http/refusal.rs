@@ -41,6 +41,12 @@ pub struct Refused<'a> {
     pub session: bool,
 }
 
+/// What is said of a server that answers with 401.
+pub const NEEDS_AUTHORIZATION: &str = "it needs authorization";
+
+/// What is said of one that answers with 403.
+pub const NOT_ADMITTED: &str = "it does not admit the gateway";
+
 impl Refused<'_> {
     /// What this refusal means.
     #[must_use]
@@ -50,8 +56,8 @@ impl Refused<'_> {
             404 if self.session => Refusal::SessionGone,
             400 | 410 if self.session && self.speaks_of_a_session() => Refusal::SessionGone,
             // Never relayed, and the challenge is not for the client.
-            401 => Refusal::Fault(blame.broken("it needs authorization")),
-            403 => Refusal::Fault(blame.broken("it does not admit the gateway")),
+            401 => Refusal::Fault(blame.broken(NEEDS_AUTHORIZATION)),
+            403 => Refusal::Fault(blame.broken(NOT_ADMITTED)),
             408 | 429 | 502 | 503 | 504 => {
                 let why = if code == 429 { "it is called too often" } else { "it is not ready" };
                 Refusal::Fault(blame.busy(why, retry_after(self.headers)))

@@ -25,6 +25,7 @@ use super::deadline::{Bell, SOON, ms, pass, secs, soon, within};
 use super::http_server::{Http, HttpServer};
 use super::letter::Letter;
 use super::metrics::Metrics;
+use super::piped::Piped;
 use super::process;
 use super::script::Server;
 use super::stdio_server::{Pipe, StdioServer};
@@ -182,6 +183,17 @@ impl Plan {
         (status, gateway.log())
     }
 
+    /// Writes its file and starts a program with it that serves no port.
+    pub(super) fn file_for(self, start: impl FnOnce(&str) -> Piped) -> Piped {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("portcullis.json");
+        std::fs::write(&file, serde_json::to_vec_pretty(&self.document).unwrap()).unwrap();
+        let mut piped = start(file.to_str().unwrap());
+        piped.keeps.push(Box::new(folder));
+        piped.keeps.extend(self.keeps);
+        piped
+    }
+
     async fn spawn(self) -> Gateway {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("portcullis.json");
@@ -218,8 +230,8 @@ impl Plan {
     }
 }
 
-/// Ends the gateway with the thread that runs its test, also where that is killed and drops nothing.
-fn dies_with_its_test(command: &mut Command) {
+/// Ends the program with the thread that runs its test, also where that is killed and drops nothing.
+pub(super) fn dies_with_its_test(command: &mut Command) {
     #[cfg(target_os = "linux")]
     // SAFETY: between fork and exec only this one system call is made; it allocates and locks nothing.
     unsafe {
