@@ -76,6 +76,11 @@ pub const MERGED_INSTRUCTIONS_BYTES: usize = 8 * KIB;
 /// How long a kept catalog may be served without a refresh.
 pub const CATALOG_STALE: Duration = Duration::from_hours(24);
 
+/// Sessions with lists of their own.
+pub const OWN_LISTS: usize = 256;
+/// Sessions whose connections to one upstream announce a change while it is being read.
+pub const VOICES: usize = 256;
+
 // Names and URIs
 
 /// Characters of a name on a merged endpoint: clients put their own prefix before it, and models stop at 64.

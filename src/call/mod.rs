@@ -26,4 +26,4 @@ pub use question::{Asker, Heard, Hearing, Question, ask};
 pub use reply::{Answer, Body, Chunks, Item, Items, Reply, Watch, gather};
 pub use service::{CallService, OutService, RelayService};
 pub use session::{Client, Endpoint, LogLevel, Nobody, Push, Session, SessionKey};
-pub use upstream::{Attendant, Audience, Handshake, Observer, UpstreamId, Upstreams};
+pub use upstream::{Attendant, Audience, Handshake, News, Observer, UpstreamId, Upstreams};

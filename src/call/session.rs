@@ -11,6 +11,7 @@ use crate::call::principal::Principal;
 use crate::call::question::Question;
 use crate::call::upstream::UpstreamId;
 use crate::mcp::capabilities::ClientCapabilities;
+use crate::mcp::methods::ItemKind;
 use crate::mcp::revision::Revision;
 
 /// The random part of a session id; a secret, so it prints as a stub.
@@ -84,6 +85,8 @@ impl LogLevel {
 pub enum Push {
     /// A notification, ready for the client.
     Notice(Bytes),
+    /// A list has changed.
+    Changed(ItemKind),
     /// An upstream asks.
     Ask(Question),
 }

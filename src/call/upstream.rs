@@ -71,10 +71,19 @@ pub trait Attendant: Send + Sync {
     fn ended(&self, session: &Arc<Session>);
 }
 
+/// How a change of lists was announced.
+#[derive(Debug, Clone, Copy)]
+pub struct News<'a> {
+    /// The session that owns the connection, if one does.
+    pub owner: Option<&'a Arc<Session>>,
+    /// The same was said on this connection a moment ago.
+    pub repeated: bool,
+}
+
 /// What the server shore tells the relay.
 pub trait Observer: Send + Sync {
-    /// An upstream says that a list has changed; `repeated` if it says so all the time.
-    fn list_changed(&self, upstream: UpstreamId, kind: ItemKind, repeated: bool);
+    /// An upstream says that a list has changed; how it came to be known is told beside.
+    fn list_changed(&self, upstream: UpstreamId, kind: ItemKind, news: News<'_>);
 
     /// The catalog connection was lost; what it listed may be old.
     fn connection_lost(&self, upstream: UpstreamId);

@@ -64,8 +64,8 @@ mod tests {
             told(&[b"PRI * HTTP/2.0\r\n", b"\r\nSM\r\n\r\n"]).await.unwrap(),
             Preface::Two(Bytes::from_static(PREFACE))
         );
-        assert_eq!(told(&[b"POST"]).await.unwrap(), Preface::One(Bytes::from_static(b"PO")));
-        assert_eq!(told(&[b"GET"]).await.unwrap(), Preface::One(Bytes::from_static(b"G")));
+        assert_eq!(told(&[b"POST"]).await.unwrap(), Preface::One(Bytes::from_static(b"POST")));
+        assert_eq!(told(&[b"GET"]).await.unwrap(), Preface::One(Bytes::from_static(b"GET")));
         for cut in [&b""[..], b"PRI * HTTP/2.0\r\n"] {
             assert_eq!(told(&[cut]).await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         }

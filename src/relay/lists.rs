@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// upstream of the endpoint could ever be read (F-063).
 pub async fn list(relay: &Relay, call: &Call, kind: ItemKind) -> Result<Reply, Fault> {
     let session = &call.session;
-    let board = relay.catalog.board(session.endpoint);
+    let board = relay.catalog.board_of(session);
     let mut view = board.current();
     if view.incomplete {
         relay.catalog.settled(relay.config.catalog.start_budget).await;

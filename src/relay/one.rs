@@ -33,12 +33,12 @@ struct Way {
 /// # Errors
 /// `Unknown` or `ResourceNotFound` for what nobody has, `InvalidParams`, and whatever the upstream's way reports.
 pub async fn call(relay: &Arc<Relay>, call: Call, slot: Slot) -> Result<Reply, Fault> {
-    let view = relay.catalog.board(call.session.endpoint).current();
+    let view = relay.catalog.board_of(&call.session).current();
     let way = match find(&view, &call, slot) {
         Err(fault) if view.incomplete => {
             // The name may be that of an upstream whose first answer is still awaited (F-083).
             relay.catalog.settled(relay.config.catalog.start_budget).await;
-            let view = relay.catalog.board(call.session.endpoint).current();
+            let view = relay.catalog.board_of(&call.session).current();
             find(&view, &call, slot).map_err(|_| fault)?
         }
         found => found?,

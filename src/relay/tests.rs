@@ -118,7 +118,7 @@ impl Ear {
         let all = std::mem::take(&mut *self.0.lock().unwrap());
         let texts = all.into_iter().map(|push| match push {
             Push::Notice(text) => String::from_utf8(text.to_vec()).unwrap(),
-            Push::Ask(question) => panic!("{question:?}"),
+            other => panic!("{other:?}"),
         });
         texts.collect()
     }
@@ -128,7 +128,7 @@ impl Ear {
         let all = std::mem::take(&mut *self.0.lock().unwrap());
         let questions = all.into_iter().map(|push| match push {
             Push::Ask(question) => question,
-            Push::Notice(text) => panic!("{text:?}"),
+            other => panic!("{other:?}"),
         });
         questions.collect()
     }

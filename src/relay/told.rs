@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::call::{Attendant, Observer, Push, Question, Session, UpstreamId};
+use crate::call::{Attendant, News, Observer, Push, Question, Session, UpstreamId};
 use crate::jsonrpc::Message;
 use crate::mcp::methods::ItemKind;
 use crate::relay::exchange::question;
@@ -12,8 +12,8 @@ use crate::relay::pair::Pair;
 use crate::relay::route::Relay;
 
 impl Observer for Relay {
-    fn list_changed(&self, upstream: UpstreamId, kind: ItemKind, repeated: bool) {
-        self.catalog.announced(upstream, kind, repeated);
+    fn list_changed(&self, upstream: UpstreamId, kind: ItemKind, news: News<'_>) {
+        self.catalog.announced(upstream, kind, news);
     }
 
     fn connection_lost(&self, upstream: UpstreamId) {
@@ -48,6 +48,7 @@ impl Attendant for Relay {
 
     fn ended(&self, session: &Arc<Session>) {
         self.exchanges.ended(session);
+        self.catalog.own.ended(session);
         self.upstreams.release(session);
     }
 }

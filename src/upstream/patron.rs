@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::base::{caps, clock, tasks};
-use crate::call::{Heard, Hearing, Question, Session, ask};
+use crate::call::{Heard, Hearing, News, Question, Session, ask};
 use crate::jsonrpc::error::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::view::object_at;
 use crate::jsonrpc::{Edits, ErrorObject, Id, Kind, Message, Object};
@@ -133,7 +133,8 @@ impl Patron {
         let method = message.method();
         let kinds = [ItemKind::Tool, ItemKind::Prompt, ItemKind::Resource];
         if let Some(kind) = kinds.into_iter().find(|kind| kind.changed() == method) {
-            return self.unbound.list_changed(kind, self.is_repeated(kind));
+            let news = News { owner: self.owner.get(), repeated: self.is_repeated(kind) };
+            return self.unbound.list_changed(kind, news);
         }
         match &*method {
             CANCELLED => self.withdrawn(&message),

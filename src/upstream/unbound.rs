@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::call::{Observer, Question, Session, UpstreamId};
+use crate::call::{News, Observer, Question, Session, UpstreamId};
 use crate::jsonrpc::Message;
 use crate::mcp::methods::ItemKind;
 use crate::upstream::report::Report;
@@ -61,10 +61,10 @@ impl Unbound {
         }
     }
 
-    /// A list has changed; `repeated` if the same connection has just said so before.
-    pub fn list_changed(&self, kind: ItemKind, repeated: bool) {
+    /// A list has changed.
+    pub fn list_changed(&self, kind: ItemKind, news: News<'_>) {
         if let Some(observer) = self.observers.get() {
-            observer.list_changed(self.upstream, kind, repeated);
+            observer.list_changed(self.upstream, kind, news);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::kit::script::Server;
 use crate::kit::*;
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
@@ -49,6 +50,61 @@ async fn f_052_a_child_announces_its_changes_too() {
     assert!(outcome.heard(TOOLS_CHANGED).is_empty(), "HTTP-19: a change is no part of a call");
     stream.wait_for(TOOLS_CHANGED, 1).await;
     assert_eq!(client.tool_names().await, ["alpha__grow", "alpha__grown"]);
+}
+
+/// A server that turns tools on for the session that asks for it.
+fn unfolding<T>(server: Server<T>) -> Server<T> {
+    let listed = async |ask: Exchange| {
+        let mut tools = vec![json!({"name": "unfold", "inputSchema": {"type": "object"}})];
+        if ask.session.as_ref().is_some_and(|session| session.count(0) > 0) {
+            tools.push(json!({"name": "more", "inputSchema": {"type": "object"}}));
+        }
+        json!({"tools": tools})
+    };
+    server
+        .on("tools/list", listed)
+        .call("unfold", async |ask: Exchange| {
+            ask.session.as_ref().unwrap().count(1);
+            ask.notify(TOOLS_CHANGED, json!({})).await;
+            Reply::text("ok")
+        })
+        .call("more", async |ask: Exchange| {
+            let known = ask.session.as_ref().is_some_and(|session| session.count(0) > 0);
+            if known { Reply::text("more") } else { Reply::error(-32602, "Unknown tool") }
+        })
+}
+
+async fn shows_it_to_one_session_alone(entry: impl Into<Entry>) {
+    let gateway =
+        gateway().upstream("alpha", entry).upstream("beta", http_server().tool("echo")).start().await;
+    // Neither is met by the connection over which the lists are read.
+    let plain = async || gateway.visitor().capable_of(json!({"roots": {}})).connect().await;
+    let (one, other) = (plain().await, plain().await);
+    let (stream, silence) = (one.listen().await, other.listen().await);
+    let before = ["alpha__unfold", "beta__echo"];
+    assert_eq!(one.tool_names().await, before);
+    one.call("alpha__unfold", json!({})).await.result();
+    stream.wait_for(TOOLS_CHANGED, 1).await;
+    assert_eq!(one.tool_names().await, ["alpha__unfold", "alpha__more", "beta__echo"]);
+    assert_eq!(one.call("alpha__more", json!({})).await.said(), "more");
+    assert_eq!(other.tool_names().await, before, "nobody else sees it");
+    assert_eq!(other.call("alpha__more", json!({})).await.code(), -32602, "nor can anybody else call it");
+    pass(ms(700)).await;
+    assert!(silence.messages().is_empty(), "{:?}", silence.messages());
+    assert_eq!(one.delete().send().await.status, 204);
+    assert_eq!(other.tool_names().await, before);
+}
+
+/// F-052, F-020: what a session's own connection shows is for that session, over a pipe.
+#[tokio::test]
+async fn f_052_a_child_unfolds_for_its_session_alone() {
+    shows_it_to_one_session_alone(unfolding(stdio_server())).await;
+}
+
+/// F-052, F-020: the same over HTTP.
+#[tokio::test]
+async fn f_052_a_server_with_sessions_unfolds_for_one_alone() {
+    shows_it_to_one_session_alone(unfolding(http_server())).await;
 }
 
 /// F-052 PROM-01, RES-11: each kind has its own announcement.

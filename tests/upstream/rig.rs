@@ -271,7 +271,7 @@ pub enum News {
 struct Listening(mpsc::UnboundedSender<News>);
 
 impl Observer for Listening {
-    fn list_changed(&self, _: UpstreamId, kind: ItemKind, _: bool) {
+    fn list_changed(&self, _: UpstreamId, kind: ItemKind, _: portcullis::call::News<'_>) {
         let _ = self.0.send(News::Changed(kind));
     }
 

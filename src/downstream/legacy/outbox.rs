@@ -394,6 +394,7 @@ impl Client for Outbox {
     fn push(&self, push: Push) {
         match push {
             Push::Notice(notice) => self.tell(notice),
+            Push::Changed(kind) => self.list_changed(kind),
             Push::Ask(question) => self.ask(question, None),
         }
     }

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use crate::call::{Handshake, UpstreamId};
+use crate::base::caps;
+use crate::call::{Handshake, News, Session, UpstreamId};
 use crate::config::snapshot::Upstream;
 use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::snapshot::Snapshot;
@@ -21,9 +22,19 @@ pub struct Member {
     state: Mutex<State>,
     /// Bits by [`ItemKind::index`]: lists to read again.
     dirty: AtomicU8,
-    /// The same bits: lists of which it said itself that they have changed; above them, of which it said so repeatedly.
+    /// The same bits: lists of which it said, on a connection of nobody's, that they have changed; above them, of which it said so repeatedly.
     announced: AtomicU8,
+    /// The sessions whose own connections have said so.
+    voices: Mutex<Vec<Voice>>,
     wake: Notify,
+}
+
+/// A session whose own connection has said that lists have changed.
+pub struct Voice {
+    /// Whose.
+    pub session: Arc<Session>,
+    /// Which lists.
+    pub kinds: Vec<ItemKind>,
 }
 
 /// What is known of it.
@@ -61,6 +72,7 @@ impl Member {
             state,
             dirty: AtomicU8::new(ALL),
             announced: AtomicU8::new(0),
+            voices: Mutex::default(),
             wake: Notify::new(),
         }
     }
@@ -96,13 +108,38 @@ impl Member {
     }
 
     /// As [`mark`](Self::mark), because the upstream says so.
-    pub fn announce(&self, kind: ItemKind, repeated: bool) {
-        let bit = 1 << kind.index();
-        self.announced.fetch_or(if repeated { bit | bit << AGAIN } else { bit }, Ordering::AcqRel);
+    pub fn announce(&self, kind: ItemKind, news: News<'_>) {
+        match news.owner {
+            Some(session) if !news.repeated => self.voice(session, kind),
+            Some(_) => {}
+            None => {
+                let bit = 1 << kind.index();
+                let bits = if news.repeated { bit | bit << AGAIN } else { bit };
+                self.announced.fetch_or(bits, Ordering::AcqRel);
+            }
+        }
         self.mark(kind);
     }
 
-    /// The lists of which the upstream has said that they have changed, and not time and again; says them once.
+    fn voice(&self, session: &Arc<Session>, kind: ItemKind) {
+        let mut voices = self.voices.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = voices.len() >= caps::VOICES;
+        match voices.iter_mut().find(|voice| Arc::ptr_eq(&voice.session, session)) {
+            Some(voice) if voice.kinds.contains(&kind) => {}
+            Some(voice) => voice.kinds.push(kind),
+            None if is_full => {}
+            None => voices.push(Voice { session: Arc::clone(session), kinds: vec![kind] }),
+        }
+    }
+
+    /// The sessions whose own connections have said that lists have changed; says them once.
+    #[must_use]
+    pub fn take_voices(&self) -> Vec<Voice> {
+        std::mem::take(&mut *self.voices.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The lists of which it has said on a connection of nobody's that they have changed, and not time and again; says
+    /// them once.
     #[must_use]
     pub fn take_announced(&self) -> Vec<ItemKind> {
         let announced = self.announced.swap(0, Ordering::AcqRel);

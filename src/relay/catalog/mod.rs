@@ -9,6 +9,7 @@ pub mod cursor;
 pub mod instructions;
 pub mod item;
 pub mod member;
+pub mod own;
 pub mod read;
 pub mod refresh;
 pub mod render;

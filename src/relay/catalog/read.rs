@@ -28,18 +28,27 @@ pub struct Reading {
     pub broken: Option<(Fault, Vec<ItemKind>)>,
 }
 
+/// Of whom lists are read, and over which connection.
+pub struct From<'a> {
+    /// The upstream.
+    pub member: &'a Member,
+    /// The way to it.
+    pub out: &'a OutService,
+    /// Whose connection.
+    pub purpose: Purpose,
+}
+
 /// Reads the lists of `kinds`; the others are taken from `before`.
 ///
 /// # Errors
 /// When no list could be read at all.
 pub async fn read(
-    member: &Member,
-    out: &OutService,
+    from: &From<'_>,
     handshake: Arc<Handshake>,
+    before: Option<Arc<Snapshot>>,
     limits: &Limits,
     kinds: &[ItemKind],
 ) -> Result<Reading, Fault> {
-    let before = member.state().snapshot;
     let mut reading = Reading {
         snapshot: Snapshot {
             handshake: handshake.clone(),
@@ -56,8 +65,8 @@ pub async fn read(
             Some(known) if !kinds.contains(&kind) => known,
             _ if !declares(&handshake, kind) => Arc::default(),
             known => {
-                let mut collector = Collector::new(kind, limits, &member.upstream.tools);
-                let broken = pages(member, out, limits, &mut collector).await.err();
+                let mut collector = Collector::new(kind, limits, &from.member.upstream.tools);
+                let broken = pages(from, limits, &mut collector).await.err();
                 reading.unfit.extend(collector.unfit.into_iter().map(|unfit| (kind, unfit)));
                 let (items, nothing) = (collector.items, known.is_none());
                 match broken {
@@ -94,16 +103,11 @@ fn declares(handshake: &Handshake, kind: ItemKind) -> bool {
 }
 
 /// Reads page after page into `collector`.
-async fn pages(
-    member: &Member,
-    out: &OutService,
-    limits: &Limits,
-    collector: &mut Collector<'_>,
-) -> Result<(), Fault> {
+async fn pages(from: &From<'_>, limits: &Limits, collector: &mut Collector<'_>) -> Result<(), Fault> {
     let kind = collector.kind();
     let (mut cursor, mut seen) = (None::<Bytes>, HashSet::new());
     for _ in 0..limits.max_pages {
-        let page = page(member, out, kind, cursor.as_ref()).await?;
+        let page = page(from, kind, cursor.as_ref()).await?;
         let Some(page) = page else { return Ok(()) };
         let any_new = collector.page(&page.elements);
         // A page without anything may still be followed by one with something; one that repeats may not.
@@ -123,19 +127,15 @@ struct Page {
 }
 
 /// One page; `None` when the upstream does not know the method (F-048).
-async fn page(
-    member: &Member,
-    out: &OutService,
-    kind: ItemKind,
-    cursor: Option<&Bytes>,
-) -> Result<Option<Page>, Fault> {
+async fn page(from: &From<'_>, kind: ItemKind, cursor: Option<&Bytes>) -> Result<Option<Page>, Fault> {
     let params = match cursor {
         Some(cursor) => Bytes::from([b"{\"cursor\":", cursor.as_ref(), b"}"].concat()),
         None => Bytes::new(),
     };
+    let From { member, out, purpose } = from;
     let call = OutCall {
         upstream: member.id,
-        purpose: Purpose::Catalog,
+        purpose: purpose.clone(),
         method: kind.list_method(),
         params: Params::Own(params),
         progress: None,
@@ -144,7 +144,7 @@ async fn page(
     };
     let protocol =
         |why: &'static str| Fault::Protocol { upstream: member.upstream.name.clone(), why: why.into() };
-    let message = settle(out.clone().oneshot(call).await?, &member.upstream.name).await?;
+    let message = settle((*out).clone().oneshot(call).await?, &member.upstream.name).await?;
     let text = message.text();
     let Some(body) = message.body() else { return Err(protocol("a list has no result")) };
     if message.kind() == Kind::Error {

@@ -13,12 +13,13 @@ use tokio::sync::{Notify, watch};
 
 use crate::base::backoff::Backoff;
 use crate::base::{clock, tasks};
-use crate::call::{Audience, Endpoint, Fault, OutService, UpstreamId, Upstreams};
+use crate::call::{Audience, Endpoint, Fault, News, OutService, Purpose, UpstreamId, Upstreams};
 use crate::config::snapshot::{Snapshot as Config, Transport};
 use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::board::Board;
 use crate::relay::catalog::instructions;
 use crate::relay::catalog::member::{Member, State};
+use crate::relay::catalog::own::Own;
 use crate::relay::catalog::read::{self, Reading};
 use crate::relay::catalog::snapshot::Snapshot;
 use crate::relay::catalog::store::Store;
@@ -49,14 +50,16 @@ const SAVE: Duration = Duration::from_hours(1);
 
 /// The catalog of all upstreams.
 pub struct Catalog {
-    config: Arc<Config>,
+    pub(super) config: Arc<Config>,
     upstreams: Arc<dyn Upstreams>,
-    out: OutService,
+    pub(super) out: OutService,
     members: Vec<Arc<Member>>,
-    merged: Board,
-    single: Vec<Board>,
+    merged: Arc<Board>,
+    single: Vec<Arc<Board>>,
     /// What the boards were made of.
-    shown: Mutex<Vec<Source>>,
+    pub(super) shown: Mutex<Vec<Source>>,
+    /// Sessions that see something else.
+    pub own: Own,
     audience: OnceLock<Arc<dyn Audience>>,
     turns: OnceLock<Box<dyn Fn(UpstreamId, Turn) + Send + Sync>>,
     store: Option<Arc<Store>>,
@@ -74,9 +77,9 @@ impl Catalog {
         self.members[upstream.index()].mark(kind);
     }
 
-    /// Notes that an upstream says so, repeatedly or once.
-    pub fn announced(&self, upstream: UpstreamId, kind: ItemKind, repeated: bool) {
-        self.members[upstream.index()].announce(kind, repeated);
+    /// Notes that an upstream says so.
+    pub fn announced(&self, upstream: UpstreamId, kind: ItemKind, news: News<'_>) {
+        self.members[upstream.index()].announce(kind, news);
     }
 
     /// Notes that all lists of an upstream may have changed unseen.
@@ -95,14 +98,15 @@ impl Catalog {
                 Arc::new(Member::new(UpstreamId(n), upstream.clone(), known.map(Arc::new)))
             })
             .collect();
-        let single = members.iter().map(|_| Board::default()).collect();
+        let single = members.iter().map(|_| Arc::default()).collect();
         let catalog = Arc::new(Self {
             upstreams,
             out,
             members,
-            merged: Board::default(),
+            merged: Arc::default(),
             single,
             shown: Mutex::default(),
+            own: Own::default(),
             audience: OnceLock::new(),
             turns: OnceLock::new(),
             store,
@@ -143,7 +147,7 @@ impl Catalog {
 
     /// What an endpoint shows.
     #[must_use]
-    pub fn board(&self, endpoint: Endpoint) -> &Board {
+    pub fn board(&self, endpoint: Endpoint) -> &Arc<Board> {
         match endpoint {
             Endpoint::Merged => &self.merged,
             Endpoint::Upstream(id) => &self.single[id.index()],
@@ -206,7 +210,7 @@ impl Catalog {
         }
     }
 
-    async fn follow(&self, member: &Member) {
+    async fn follow(self: &Arc<Self>, member: &Arc<Member>) {
         let (mut retry, mut relist) = (Backoff::new(RETRY.0, RETRY.1), Backoff::new(RELIST.0, RELIST.1));
         let mut all_read = clock::now();
         loop {
@@ -215,11 +219,13 @@ impl Catalog {
             if kinds.len() == ItemKind::ALL.len() {
                 all_read = began;
             }
-            let (announced, before) = (member.take_announced(), member.state().snapshot);
+            let (announced, voices) = (member.take_announced(), member.take_voices());
+            let before = member.state().snapshot;
             let failed = self.read(member, &kinds).await.err();
             if failed.is_none() {
                 self.echo(member, &announced, before.as_deref());
             }
+            self.hear(member, voices, before.as_deref());
             if let Some(failed) = &failed {
                 self.failed(member, failed);
                 member.restore(&failed.kinds);
@@ -306,7 +312,9 @@ impl Catalog {
         let began = clock::now();
         let none = |fault, met| Failed { fault, kinds: kinds.to_vec(), met };
         let handshake = self.upstreams.connect(member.id).await.map_err(|fault| none(fault, false))?;
-        let reading = read::read(member, &self.out, handshake, &self.config.catalog, kinds).await;
+        let source = read::From { member, out: &self.out, purpose: Purpose::Catalog };
+        let known = member.state().snapshot;
+        let reading = read::read(&source, handshake, known, &self.config.catalog, kinds).await;
         let Reading { mut snapshot, unfit, broken } = reading.map_err(|fault| none(fault, true))?;
         self.turn(member, Turn::Back);
         let upstream = &member.upstream.name;
@@ -353,7 +361,7 @@ impl Catalog {
     }
 
     /// Reports findings, and withholds or strips by the operator's choice.
-    fn judge(&self, before: &State, member: &Member, snapshot: &mut Snapshot) {
+    pub(super) fn judge(&self, before: &State, member: &Member, snapshot: &mut Snapshot) {
         let upstream = &member.upstream.name;
         // What an earlier run has judged is judged again: its reports are gone.
         let before = before.snapshot.as_ref().filter(|_| before.tried);

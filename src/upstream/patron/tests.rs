@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::call::{Endpoint, Item, Observer, Principal, SessionKey, UpstreamId};
+use crate::call::{Endpoint, Item, News, Observer, Principal, SessionKey, UpstreamId};
 use crate::config::environment::Environment;
 use crate::config::{Format, parse};
 use crate::telemetry::meters::UpstreamMeter;
@@ -37,7 +37,7 @@ struct Relay {
 }
 
 impl Observer for Relay {
-    fn list_changed(&self, _: UpstreamId, _: ItemKind, _: bool) {}
+    fn list_changed(&self, _: UpstreamId, _: ItemKind, _: News<'_>) {}
 
     fn connection_lost(&self, _: UpstreamId) {}
 

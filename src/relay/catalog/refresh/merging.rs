@@ -40,6 +40,9 @@ impl Catalog {
                 self.show(Endpoint::Upstream(member.id), view);
             }
         }
+        if !(0..all.len()).all(same) {
+            self.merge_own();
+        }
     }
 
     /// The upstreams as they take part in the merged view. A name that its holder has given up is free for who was

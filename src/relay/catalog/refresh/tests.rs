@@ -10,7 +10,7 @@ use tower::service_fn;
 use tower::util::BoxCloneSyncService;
 
 use super::*;
-use crate::call::{Answer, Body, Handshake, OutCall, Reply, Session};
+use crate::call::{Answer, Body, Handshake, News, OutCall, Reply, Session};
 use crate::config::environment::Environment;
 use crate::config::{Format, parse};
 use crate::jsonrpc::Message;
@@ -176,6 +176,8 @@ impl Audience for Ear {
     }
 }
 
+const ONCE: News<'static> = News { owner: None, repeated: false };
+
 /// F-052, F-053: what an upstream announces is told although nothing is new, but not time and again.
 #[tokio::test(start_paused = true)]
 async fn f_052_an_announced_change_that_is_none_is_told_now_and_then() {
@@ -187,18 +189,18 @@ async fn f_052_an_announced_change_that_is_none_is_told_now_and_then() {
     let heard = || std::mem::take(&mut *ear.0.lock().unwrap());
     let both = [(Endpoint::Merged, ItemKind::Prompt), (Endpoint::Upstream(ALPHA), ItemKind::Prompt)];
     for _ in 0..2 {
-        catalog.announced(ALPHA, ItemKind::Prompt, false);
+        catalog.announced(ALPHA, ItemKind::Prompt, ONCE);
         pass(2).await;
         assert_eq!(heard(), both);
         for _ in 0..5 {
-            catalog.announced(ALPHA, ItemKind::Prompt, false);
+            catalog.announced(ALPHA, ItemKind::Prompt, ONCE);
             pass(2).await;
         }
         assert_eq!(heard(), [], "a flood");
         pass(30).await;
     }
-    catalog.announced(ALPHA, ItemKind::Prompt, false);
-    catalog.announced(ALPHA, ItemKind::Prompt, true);
+    catalog.announced(ALPHA, ItemKind::Prompt, ONCE);
+    catalog.announced(ALPHA, ItemKind::Prompt, News { owner: None, repeated: true });
     pass(2).await;
     assert_eq!(heard(), [], "what is said time and again means nothing");
     // What nobody announced, and what is seen to change, is told as ever.
