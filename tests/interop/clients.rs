@@ -69,7 +69,7 @@ async fn same_through_the_gateway(client: Client) {
 }
 
 /// All that an upstream with everything in it can be asked. The label makes calls of this run known.
-fn features(names: Names, label: &str) -> Vec<Value> {
+pub fn features(names: Names, label: &str) -> Vec<Value> {
     let odd = json!({ "list": [1, -2.5, null, true, [], {}], "text": "grüße\n\"世界\"\u{1F642}", "whole": 9_007_199_254_740_991_i64 });
     let unlisted = "probe://unlisted/page?part=2#end";
     let slow = |call: usize| {
@@ -120,7 +120,7 @@ fn features(names: Names, label: &str) -> Vec<Value> {
 }
 
 /// Lists that change while the client is connected.
-fn changes(names: Names) -> Vec<Value> {
+pub fn changes(names: Names) -> Vec<Value> {
     let list_changed =
         ["tools", "prompts", "resources"].map(|what| format!("notifications/{what}/list_changed"));
     vec![

@@ -18,6 +18,7 @@ mod clients;
 mod conformance;
 mod gateway;
 mod peers;
+mod pipes;
 mod plan;
 mod process;
 mod real;
