@@ -27,13 +27,13 @@ async fn same_through_pipes(client: Client) {
     let home = tempfile::tempdir().expect("a folder for the program");
     let child = peers::everything(&["--name", "alpha"]);
     let remote = Fixture::everything(&["--name", "alpha"]).await;
-    let all = |label| [features(Names::Own, label), changes(Names::Own)].concat();
+    let all = |label| [asked(Names::Own, label), changes(Names::Own)].concat();
     let direct = client.run(&remote.target(), &all("direct")).await;
     let file = file(home.path(), &child);
     let (merged, url) = (Names::Under("alpha"), remote.target());
     let ways = [
-        (Names::Own, "own", features(Names::Own, "own"), vec!["stdio", "-c", &file, "--server", "alpha"]),
-        (merged, "merged", features(merged, "merged"), vec!["stdio", "-c", &file]),
+        (Names::Own, "own", asked(Names::Own, "own"), vec!["stdio", "-c", &file, "--server", "alpha"]),
+        (merged, "merged", asked(merged, "merged"), vec!["stdio", "-c", &file]),
         (Names::Own, "bridged", all("bridged"), vec!["connect", url.url()]),
     ];
     let mut differences = Vec::new();
@@ -44,6 +44,14 @@ async fn same_through_pipes(client: Client) {
         differences.extend(found.into_iter().map(|difference| format!("{label}: {difference}")));
     }
     assert!(differences.is_empty(), "{client:?}:\n{}", differences.join("\n"));
+}
+
+/// What a client asks for here. No progress: the TypeScript client loses what it reads in one piece with the answer, and
+/// whether it does is for the system to decide.
+fn asked(names: Names, label: &str) -> Vec<Value> {
+    let mut steps = features(names, label);
+    steps.retain(|step| step["progress"] != true);
+    steps
 }
 
 /// The Inspector reads the file that clients have.

@@ -445,10 +445,12 @@ impl Track {
     /// The next parts for the reader.
     fn give(&self, state: &mut State) -> Bytes {
         let from = state.given;
+        // A line is a write of its own: there are clients that lose a notice if the answer comes with it in one piece.
+        let most = if self.framing == Framing::Lines { 0 } else { BURST };
         let mut size = 0;
         let fits = |part: &&Part| {
             size += part.text.len();
-            size <= BURST
+            size <= most
         };
         let count = state.parts.iter().skip(from).take_while(fits).count().max(1);
         state.given = from + count;
