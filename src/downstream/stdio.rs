@@ -114,16 +114,17 @@ where
         () = listen(&shore, &entry, &track, &mut input) => End::Input,
     };
     if end != End::Output {
-        let stopped = async {
+        // A client that has left and has us stopped as well, in whichever order, waits for nothing.
+        let both = async {
             match end {
                 End::Input => stop.cancelled().await,
-                _ => std::future::pending().await,
+                _ => while input.next().await.is_some() {},
             }
         };
         tokio::select! {
             biased;
             // All are safe to cancel: the session is closed next.
-            () = stopped => {}
+            () = both => {}
             _ = &mut writing => {}
             () = finish(&entry, &track, end, terms.grace) => {}
         }
