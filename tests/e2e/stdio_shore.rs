@@ -405,6 +405,7 @@ async fn r_16_a_client_that_does_not_read_costs_little() {
     let mut piped = plan.pipe(&[]).connect().await;
     let _answer = piped.call("a__large", json!({})).await;
     let before = resident(piped.pid());
+    let lines = piped.output().len();
     piped.turn_deaf();
     let call =
         |id: usize| text::request(&format!("\"c{id}\""), "tools/call", r#"{"name":"a__large"}"#) + "\n";
@@ -413,7 +414,6 @@ async fn r_16_a_client_that_does_not_read_costs_little() {
     pass(secs(2)).await;
     let grown = resident(piped.pid()).saturating_sub(before);
     assert!(grown < 64 << 20, "{} MiB", grown >> 20);
-    let lines = piped.output().len();
     piped.listen_again();
     let mut answered = std::collections::BTreeSet::new();
     for line in lines..lines + CALLS {
