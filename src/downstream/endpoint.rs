@@ -54,22 +54,11 @@ pub struct Caller<'r> {
 /// # Errors
 /// Whatever keeps the message from becoming a call.
 pub async fn post(caller: Caller<'_>, body: Incoming) -> Result<Response<OutBody>, Refusal> {
-    let headers = &caller.head.headers;
-    if headers.contains_key(CONTENT_ENCODING) {
-        return Err(Refusal::Encoded);
-    }
-    if !media::is_json(headers) {
-        return Err(Refusal::NotJson);
-    }
-    let accepts = Accepts::of(headers);
+    let accepts = Accepts::of(&caller.head.headers);
     if accepts.nothing() {
         return Err(Refusal::NotAcceptable);
     }
-    let text = read(body, caller.shore.config.http.body_limit).await?;
-    caller.shore.meter.received(text.len());
-    if caller.shore.is_too_deep(&text) {
-        return Err(Refusal::Message(ScanError::Depth.into()));
-    }
+    let text = text(&caller, body).await?;
     if batch::is_batch(&text) {
         return many::post(&caller, &text, accepts).await;
     }
@@ -96,6 +85,26 @@ pub async fn post(caller: Caller<'_>, body: Incoming) -> Result<Response<OutBody
             Ok(rescue::bare(StatusCode::ACCEPTED))
         }
     }
+}
+
+/// The text of what was posted, within its limits.
+///
+/// # Errors
+/// Whatever keeps it from being read: its form, its size, the time that it takes.
+pub async fn text(caller: &Caller<'_>, body: Incoming) -> Result<Bytes, Refusal> {
+    let headers = &caller.head.headers;
+    if headers.contains_key(CONTENT_ENCODING) {
+        return Err(Refusal::Encoded);
+    }
+    if !media::is_json(headers) {
+        return Err(Refusal::NotJson);
+    }
+    let text = read(body, caller.shore.config.http.body_limit).await?;
+    caller.shore.meter.received(text.len());
+    if caller.shore.is_too_deep(&text) {
+        return Err(Refusal::Message(ScanError::Depth.into()));
+    }
+    Ok(text)
 }
 
 /// GET: a standing stream (HTTP-16), or the rest of an earlier stream of any kind (HTTP-21).

@@ -55,8 +55,10 @@ pub fn batch(
 pub fn read(outbox: &Outbox, reader: Reader, kind: StreamKind, keep_alive: Duration) -> Response<OutBody> {
     let greeting = match kind {
         StreamKind::Standalone => greet(outbox, &reader),
-        // An id was given before.
-        StreamKind::Answer | StreamKind::Resumed => Some(Bytes::from_static(sse::COMMENT)),
+        // An id was given before, or none ever is.
+        StreamKind::Answer | StreamKind::Session | StreamKind::Resumed => {
+            Some(Bytes::from_static(sse::COMMENT))
+        }
     };
     let open = StreamOpened { kind }.emit();
     body(Events { reader, driver: None, greeting, keep_alive, _open: open })
@@ -135,6 +137,6 @@ impl Drop for Events {
 }
 
 /// Waits for what comes next, though not longer than the stream may be silent (HTTP-24).
-async fn patient<F: Future>(keep_alive: Duration, next: F) -> Result<F::Output, clock::Elapsed> {
+pub(super) async fn patient<F: Future>(keep_alive: Duration, next: F) -> Result<F::Output, clock::Elapsed> {
     if keep_alive.is_zero() { Ok(next.await) } else { clock::within(keep_alive, next).await }
 }

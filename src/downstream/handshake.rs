@@ -10,7 +10,7 @@ use crate::call::{Body, Call, Endpoint, Fault, Principal, Reply};
 use crate::downstream::answer::{told, whole};
 use crate::downstream::body::OutBody;
 use crate::downstream::endpoint::{Caller, SESSION_ID};
-use crate::downstream::legacy::session::{Full, Terms};
+use crate::downstream::legacy::session::{Full, Place, Terms};
 use crate::downstream::one;
 use crate::downstream::rescue::{self, Refusal};
 use crate::downstream::shore::Shore;
@@ -42,6 +42,20 @@ pub struct Door<'r> {
     pub path: &'r str,
     /// Whether the client is on this machine.
     pub is_local: bool,
+}
+
+impl<'r> Door<'r> {
+    /// That of an HTTP request.
+    #[must_use]
+    pub fn of(caller: &Caller<'r>) -> Self {
+        Door {
+            shore: caller.shore,
+            who: caller.who.clone(),
+            endpoint: caller.endpoint,
+            path: caller.head.uri.path(),
+            is_local: caller.peer.is_some_and(|peer| peer.to_canonical().is_loopback()),
+        }
+    }
 }
 
 /// A session that was opened.
@@ -76,14 +90,7 @@ pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Respons
         let what = "the session is initialized already";
         return Err(Refusal::Invalid { what, id: message.id() });
     }
-    let door = Door {
-        shore: caller.shore,
-        who: caller.who.clone(),
-        endpoint: caller.endpoint,
-        path: caller.head.uri.path(),
-        is_local: caller.peer.is_some_and(|peer| peer.to_canonical().is_loopback()),
-    };
-    let Opened { id, answer } = match open(door, message).await {
+    let Opened { id, answer } = match open(Door::of(caller), message).await {
         Ok(opened) => opened,
         Err(Unopened::Refused(refusal)) => return Err(refusal),
         Err(Unopened::Failed(fault, id)) => return Ok(rescue::failed_call(&fault, &id)),
@@ -102,6 +109,18 @@ pub async fn initialize(caller: &Caller<'_>, message: Message) -> Result<Respons
 /// # Errors
 /// `Handshake` for wrong parameters, `Full`, `Draining`, and whatever the call failed with.
 pub async fn open(door: Door<'_>, message: Message) -> Result<Opened, Unopened> {
+    open_in(&mut None, door, message).await
+}
+
+/// The same in a place that was taken before, where there is one; it is left there when no session was opened.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_in(
+    place: &mut Option<Place>,
+    door: Door<'_>,
+    message: Message,
+) -> Result<Opened, Unopened> {
     let Some(id) = message.id() else {
         return Err(Refusal::Invalid { what: "the request has no id", id: None }.into());
     };
@@ -110,7 +129,9 @@ pub async fn open(door: Door<'_>, message: Message) -> Result<Opened, Unopened> 
         return Err(Refusal::Draining.into());
     }
     let sessions = &door.shore.sessions;
-    let place = sessions.reserve(&door.who).map_err(|full| refused(full, &id))?;
+    if place.is_none() {
+        *place = Some(sessions.reserve(&door.who).map_err(|full| refused(full, Some(id.clone())))?);
+    }
     let session = sessions.propose(Terms {
         revision: hello.revision,
         who: door.who,
@@ -127,6 +148,7 @@ pub async fn open(door: Door<'_>, message: Message) -> Result<Opened, Unopened> 
     let plan = Plan { root: answer.rewrites, id: id.text().clone(), uris: None };
     let Body::Result(_) = &answer.body else { return Err(failed(Fault::Internal)) };
     let answer = told(watch, whole(answer.body, plan)).map_err(failed)?;
+    let Some(place) = place.take() else { return Err(failed(Fault::Internal)) };
     let opened = SessionOpened {
         revision: hello.revision,
         client: &hello.name,
@@ -136,12 +158,13 @@ pub async fn open(door: Door<'_>, message: Message) -> Result<Opened, Unopened> 
     Ok(Opened { id: sessions.open(place, session, opened), answer })
 }
 
-fn refused(full: Full, id: &Id) -> Refusal {
+/// The refusal for want of a place.
+pub(super) fn refused(full: Full, id: Option<Id>) -> Refusal {
     let key = match full {
         Full::Total => "portcullis.sessions.max",
         Full::Principal => "portcullis.sessions.perPrincipal",
     };
-    Refusal::Full { what: "sessions", key, id: Some(id.clone()) }
+    Refusal::Full { what: "sessions", key, id }
 }
 
 /// Reads and checks the parameters.

@@ -18,6 +18,7 @@ pub mod legacy;
 pub mod listen;
 pub mod many;
 pub mod media;
+pub mod old_sse;
 pub mod one;
 pub mod paced;
 pub mod preface;

@@ -20,9 +20,9 @@ pub enum Refusal {
     /// No such path, or none for this caller.
     #[error("no such endpoint")]
     NoEndpoint,
-    /// The path serves POST, GET and DELETE (HTTP-01).
-    #[error("the endpoint serves POST, GET and DELETE")]
-    Method,
+    /// The path serves these methods (HTTP-01).
+    #[error("the endpoint serves these methods: {0}")]
+    Method(&'static str),
     /// `Origin` is foreign (HTTP-02).
     #[error("origin `{0}` is not allowed; `portcullis.http.allowedOrigins` lists those that are")]
     Origin(String),
@@ -119,7 +119,7 @@ impl Refusal {
     pub fn rule(&self) -> Rule {
         match self {
             Self::NoEndpoint => Rule::Path,
-            Self::Method => Rule::HttpMethod,
+            Self::Method(_) => Rule::HttpMethod,
             Self::Origin(_) => Rule::Origin,
             Self::Host(_) => Rule::Host,
             Self::Denied(_) => Rule::Unauthenticated,
@@ -142,7 +142,7 @@ impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
             Self::NoEndpoint | Self::UnknownSession(_) => StatusCode::NOT_FOUND,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::Origin(_) | Self::Host(_) => StatusCode::FORBIDDEN,
             Self::Denied(_) => StatusCode::UNAUTHORIZED,
             Self::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
@@ -209,8 +209,8 @@ impl Refusal {
         let mut response = json(self.status(), self.answer());
         let headers = response.headers_mut();
         match self {
-            Self::Method => {
-                headers.insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
+            Self::Method(served) => {
+                headers.insert(ALLOW, HeaderValue::from_static(served));
             }
             Self::Denied(denied) => {
                 headers.insert(WWW_AUTHENTICATE, challenge(denied));
@@ -299,7 +299,7 @@ mod tests {
             (Refusal::TooLarge(1), 413),
             (Refusal::Version, 400),
             (Refusal::NotResumable, 400),
-            (Refusal::Method, 405),
+            (Refusal::Method("GET"), 405),
             (Refusal::Full { what: "sessions", key: "x", id: id() }, 429),
             (Refusal::Busy(id().unwrap()), 429),
             (Refusal::Draining, 503),

@@ -11,6 +11,7 @@ use crate::call::{Authenticator, CallService, Endpoint, UpstreamId};
 use crate::config::snapshot::Snapshot;
 use crate::downstream::access::Access;
 use crate::downstream::legacy::session::Sessions;
+use crate::downstream::old_sse::Streams;
 use crate::jsonrpc::scan;
 use crate::telemetry::meters::ClientMeter;
 
@@ -26,6 +27,8 @@ pub struct Shore {
     pub calls: CallService,
     /// The open sessions.
     pub sessions: Arc<Sessions>,
+    /// The open streams of HTTP+SSE.
+    pub streams: Streams,
     /// Upstreams by the name in their path.
     pub paths: HashMap<Arc<str>, UpstreamId>,
     /// What is counted for every message.
@@ -34,6 +37,15 @@ pub struct Shore {
     pub connections: Arc<Semaphore>,
     leaving: AtomicBool,
     draining: AtomicBool,
+}
+
+/// What clients speak at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Streamable HTTP.
+    Streamable,
+    /// HTTP+SSE of 2024-11-05 (HTTP-37).
+    OldSse,
 }
 
 /// The parts that `app` brings together.
@@ -61,6 +73,7 @@ impl Shore {
             authenticator,
             calls,
             sessions,
+            streams: Streams::default(),
             paths,
             meter: ClientMeter::new(),
             connections: Arc::new(Semaphore::new(caps::CONNECTIONS)),
@@ -69,14 +82,18 @@ impl Shore {
         }
     }
 
-    /// The endpoint at a path; with and without a slash at its end (F-069).
+    /// What is spoken at a path, and the endpoint there; with and without a slash at its end (F-069).
     #[must_use]
-    pub fn endpoint(&self, path: &str) -> Option<Endpoint> {
-        let rest = path.strip_prefix("/mcp")?;
-        match rest.strip_suffix('/').unwrap_or(rest) {
-            "" => Some(Endpoint::Merged),
-            name => self.paths.get(name.strip_prefix('/')?).copied().map(Endpoint::Upstream),
-        }
+    pub fn route(&self, path: &str) -> Option<(Transport, Endpoint)> {
+        let (transport, rest) = match path.strip_prefix("/mcp") {
+            Some(rest) => (Transport::Streamable, rest),
+            None => (Transport::OldSse, path.strip_prefix("/sse").filter(|_| self.config.http.sse)?),
+        };
+        let endpoint = match rest.strip_suffix('/').unwrap_or(rest) {
+            "" => Endpoint::Merged,
+            name => self.paths.get(name.strip_prefix('/')?).copied().map(Endpoint::Upstream)?,
+        };
+        Some((transport, endpoint))
     }
 
     /// Whether a text nests deeper than `portcullis.http.maxDepth` allows; what is beyond the scan's own limit it finds
@@ -107,6 +124,7 @@ impl Shore {
     /// Begins to refuse new sessions.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
+        self.streams.end_waiting();
         self.sessions.end_streams();
     }
 }

@@ -18,8 +18,9 @@ use crate::call::Credentials;
 use crate::downstream::body::OutBody;
 use crate::downstream::cors;
 use crate::downstream::endpoint::{self, Caller};
+use crate::downstream::old_sse;
 use crate::downstream::rescue::{self, Refusal};
-use crate::downstream::shore::Shore;
+use crate::downstream::shore::{Shore, Transport};
 use crate::telemetry::events::downstream::{Refused, RequestFailed};
 use crate::telemetry::words::Failure;
 
@@ -60,7 +61,7 @@ async fn checked(
     // 3. Before any work: DNS rebinding and foreign pages.
     shore.access.check(&parts)?;
     // 4. Paths and methods that we do not serve cost nothing more.
-    let endpoint = shore.endpoint(parts.uri.path()).ok_or(Refusal::NoEndpoint)?;
+    let (transport, endpoint) = shore.route(parts.uri.path()).ok_or(Refusal::NoEndpoint)?;
     if cors::is_preflight(&parts) {
         return Ok(cors::preflight());
     }
@@ -69,11 +70,14 @@ async fn checked(
     let who = shore.authenticator.authenticate(shown)?;
     // 6. What is asked.
     let caller = Caller { shore, who, endpoint, peer, head: &parts };
-    match parts.method {
-        Method::POST => endpoint::post(caller, body).await,
-        Method::GET => endpoint::get(&caller),
-        Method::DELETE => endpoint::delete(&caller),
-        _ => Err(Refusal::Method),
+    match (transport, &parts.method) {
+        (Transport::Streamable, &Method::POST) => endpoint::post(caller, body).await,
+        (Transport::Streamable, &Method::GET) => endpoint::get(&caller),
+        (Transport::Streamable, &Method::DELETE) => endpoint::delete(&caller),
+        (Transport::Streamable, _) => Err(Refusal::Method("GET, POST, DELETE")),
+        (Transport::OldSse, &Method::POST) => old_sse::post(caller, body).await,
+        (Transport::OldSse, &Method::GET) => old_sse::get(&caller),
+        (Transport::OldSse, _) => Err(Refusal::Method("GET, POST")),
     }
 }
 

@@ -94,6 +94,8 @@ words! {
     SessionEnd in "reason" {
         /// The client sent DELETE.
         Deleted = "deleted",
+        /// The client ended the stream that is the session: HTTP+SSE.
+        Left = "left",
         /// Nothing came for too long.
         Idle = "idle",
         /// The gateway is stopping.
@@ -104,6 +106,8 @@ words! {
     StreamKind in "stream" {
         /// A standalone stream that the client opened with GET.
         Standalone = "standalone",
+        /// The one stream of a session over HTTP+SSE.
+        Session = "session",
         /// The answer to one POST, sent as events.
         Answer = "answer",
         /// An earlier stream, gone on with after its connection was lost.

@@ -29,6 +29,7 @@ mod reconnect;
 mod resume;
 mod security;
 mod session;
+mod sse_shore;
 mod stdio_shore;
 mod transport;
 mod upstream_http;

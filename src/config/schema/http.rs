@@ -22,6 +22,9 @@ pub struct Http {
     /// Names under which clients may address the gateway, such as `mcp.example.com`, with or without a
     /// port. Loopback names are always allowed on a loopback address.
     pub allowed_hosts: Vec<String>,
+    /// Whether clients that know only the older transport HTTP+SSE, of 2024-11-05, are served: at `/sse`, and those of
+    /// one server at `/sse/NAME`.
+    pub sse: bool,
     /// The address under which clients reach the gateway, such as `https://mcp.example.com`.
     #[schemars(with = "Option<String>")]
     pub public_url: Option<Url>,
@@ -53,6 +56,7 @@ impl Default for Http {
         Self {
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
+            sse: false,
             public_url: None,
             body_limit: 16 << 20,
             header_limit: 32 << 10,
@@ -73,6 +77,7 @@ impl Http {
         Self {
             allowed_origins: origins.unwrap_or(default.allowed_origins),
             allowed_hosts: hosts.unwrap_or(default.allowed_hosts),
+            sse: table.read("sse", |field| field.flag()).unwrap_or(default.sse),
             public_url: table.read("publicUrl", |field| field.parsed(PUBLIC_URL, public_url)),
             body_limit: table
                 .read("bodyLimit", |field| field.size(KIB..=caps::MESSAGE_BYTES_MAX))

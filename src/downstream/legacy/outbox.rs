@@ -182,17 +182,28 @@ impl Outbox {
     /// asked on it.
     #[must_use]
     pub fn open_standing(self: &Arc<Self>) -> Reader {
-        self.attach(if self.numbers() { Framing::Numbered } else { Framing::Events })
+        let framing = if self.numbers() { Framing::Numbered } else { Framing::Events };
+        self.stand(&mut self.lock(), framing)
     }
 
     /// The same with a framing of one's own: for transports that have one stream for all that goes to the client.
     #[must_use]
     pub fn attach(self: &Arc<Self>, framing: Framing) -> Reader {
         let mut inner = self.lock();
+        inner.attached = true;
+        self.stand(&mut inner, framing)
+    }
+
+    /// Whether such a stream was attached.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        self.lock().attached
+    }
+
+    fn stand(self: &Arc<Self>, inner: &mut Inner, framing: Framing) -> Reader {
         inner.offer_again();
-        let track = self.open(&mut inner, framing, None);
+        let track = self.open(inner, framing, None);
         inner.stand(track.clone());
-        drop(inner);
         self.read(track, 0)
     }
 

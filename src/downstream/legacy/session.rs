@@ -163,11 +163,20 @@ impl Sessions {
         if own > self.limits.per_principal { Err(Full::Principal) } else { Ok(place) }
     }
 
+    /// A new handle of this principal for something that is no session yet.
+    #[must_use]
+    pub fn handle(&self, purpose: Purpose, who: &Principal) -> Box<str> {
+        self.seal(purpose, who, &ids::random_bytes::<16>())
+    }
+
+    fn seal(&self, purpose: Purpose, who: &Principal, text: &[u8]) -> Box<str> {
+        self.ring.seal(purpose, &who.tenant, &[who.name.as_bytes()], text).into_boxed_str()
+    }
+
     /// Puts a session into the table, in its place, and gives its sealed id (HTTP-25, R-06).
     pub fn open(&self, place: Place, proposed: Proposed, opened: SessionOpened<'_>) -> Box<str> {
         let Proposed { shared, outbox } = proposed;
-        let aad: [&[u8]; 1] = [shared.who.name.as_bytes()];
-        let id = self.ring.seal(PURPOSE, &shared.who.tenant, &aad, &shared.key.0).into_boxed_str();
+        let id = self.seal(PURPOSE, &shared.who, &shared.key.0);
         let entry = Entry {
             shared,
             in_flight: InFlight::new(outbox.clone()),
@@ -259,9 +268,14 @@ impl Sessions {
         self.open.iter().map(stop).sum()
     }
 
-    /// Ends all standing streams cleanly, when draining begins (F-098).
+    /// Ends all standing streams cleanly, when draining begins (F-098). One that is its session's only way back is left
+    /// to the answers of its calls.
     pub fn end_streams(&self) {
-        self.open.iter().for_each(|entry| entry.outbox.end_standing());
+        for entry in &self.open {
+            if !entry.outbox.is_attached() || entry.in_flight.is_empty() {
+                entry.outbox.end_standing();
+            }
+        }
     }
 }
 

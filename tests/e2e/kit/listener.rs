@@ -73,6 +73,13 @@ impl Listener {
         self.bell.until(SOON, what, || Some(self.heard(method)).filter(|heard| heard.len() >= count)).await
     }
 
+    /// Waits for the answer to the request of this id.
+    pub async fn wait_for_answer(&self, id: &Value) -> Value {
+        let is_it = |message: &Value| message["id"] == *id && message.get("method").is_none();
+        let look = || self.messages().into_iter().find(is_it);
+        self.bell.until(SOON, format!("the answer to {id} on a GET stream"), look).await
+    }
+
     /// Waits for the first bytes.
     pub async fn wait_for_bytes(&self) {
         let some = || (self.comments() + self.messages().len() > 0).then_some(());

@@ -29,6 +29,7 @@ pub mod process;
 pub mod puppet;
 pub mod reply;
 pub mod script;
+pub mod sse_client;
 pub mod stdio_server;
 pub mod text;
 
@@ -43,3 +44,4 @@ pub use ports::{Refusing, Silent};
 pub use puppet::Place;
 pub use reply::{End, Page, Reply, said};
 pub use script::{NEWEST, REVISIONS, http_server, stdio_server, tool};
+pub use sse_client::SseClient;

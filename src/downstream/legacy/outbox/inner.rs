@@ -24,6 +24,8 @@ pub(super) struct Inner {
     pub(super) standing: Vec<Arc<Track>>,
     /// All streams that are read or can be resumed, oldest first.
     pub(super) tracks: Vec<Arc<Track>>,
+    /// There is one stream for all that goes to the client.
+    pub(super) attached: bool,
     /// How many streams there have been.
     pub(super) opened: u32,
     /// The session has ended.
