@@ -53,6 +53,11 @@ async fn lsse_01_a_session_over_one_stream() {
         }
         let unknown = client.request("no/such", json!({})).await;
         assert_eq!(unknown["error"]["code"], -32601);
+        let failed = client.call("nobody", json!({})).await;
+        assert_eq!(failed["error"]["code"], -32602);
+        client.call("alpha__echo", json!({})).await;
+        let told = client.stream.messages().iter().filter(|message| message["id"] == failed["id"]).count();
+        assert_eq!(told, 1, "one answer to a call that failed");
         assert_eq!(client.stream.headers["content-type"], "text/event-stream");
     }
     let unknown = SseClient::connect(gateway.address(), "/sse/", "1999-01-01").await;
@@ -140,6 +145,10 @@ async fn canc_01_a_client_cancels_over_the_older_transport() {
 async fn waits(ask: Exchange) -> Reply {
     tokio::select! {
         () = ask.cancelled() => {
+            ask.peer.note("cancelled");
+            Reply::Done
+        }
+        () = ask.gone() => {
             ask.peer.note("cancelled");
             Reply::Done
         }
@@ -294,7 +303,7 @@ async fn lsse_04_a_stream_that_ends_takes_its_session_with_it() {
 /// F-092, LIFE-07: streams count as sessions from their beginning, and those that never become one end.
 #[tokio::test]
 async fn f_092_streams_without_a_session_are_bounded() {
-    let limits = json!({"http": {"sse": true}, "sessions": {"max": 2, "handshake": "1s"}});
+    let limits = json!({"http": {"sse": true}, "sessions": {"max": 2, "perPrincipal": 2, "handshake": "1s"}});
     let gateway = gateway().upstream("alpha", http_server().tool("echo")).with(limits).start().await;
     let silent = SseClient::open(gateway.address(), "/sse", &[]).await;
     let client = SseClient::connect(gateway.address(), "/sse", OLD).await;
