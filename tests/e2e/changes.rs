@@ -55,7 +55,8 @@ async fn f_052_a_child_announces_its_changes_too() {
 /// A server that turns tools on for the session that asks for it.
 fn unfolding<T>(server: Server<T>) -> Server<T> {
     let listed = async |ask: Exchange| {
-        let mut tools = vec![json!({"name": "unfold", "inputSchema": {"type": "object"}})];
+        let mut tools =
+            ["unfold", "fold"].map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).to_vec();
         if ask.session.as_ref().is_some_and(|session| session.count(0) > 0) {
             tools.push(json!({"name": "more", "inputSchema": {"type": "object"}}));
         }
@@ -65,6 +66,11 @@ fn unfolding<T>(server: Server<T>) -> Server<T> {
         .on("tools/list", listed)
         .call("unfold", async |ask: Exchange| {
             ask.session.as_ref().unwrap().count(1);
+            ask.notify(TOOLS_CHANGED, json!({})).await;
+            Reply::text("ok")
+        })
+        .call("fold", async |ask: Exchange| {
+            ask.session.as_ref().unwrap().count(-1);
             ask.notify(TOOLS_CHANGED, json!({})).await;
             Reply::text("ok")
         })
@@ -81,14 +87,17 @@ async fn shows_it_to_one_session_alone(entry: impl Into<Entry>) {
     let plain = async || gateway.visitor().capable_of(json!({"roots": {}})).connect().await;
     let (one, other) = (plain().await, plain().await);
     let (stream, silence) = (one.listen().await, other.listen().await);
-    let before = ["alpha__unfold", "beta__echo"];
+    let before = ["alpha__unfold", "alpha__fold", "beta__echo"];
     assert_eq!(one.tool_names().await, before);
     one.call("alpha__unfold", json!({})).await.result();
     stream.wait_for(TOOLS_CHANGED, 1).await;
-    assert_eq!(one.tool_names().await, ["alpha__unfold", "alpha__more", "beta__echo"]);
+    assert_eq!(one.tool_names().await, ["alpha__unfold", "alpha__fold", "alpha__more", "beta__echo"]);
     assert_eq!(one.call("alpha__more", json!({})).await.said(), "more");
     assert_eq!(other.tool_names().await, before, "nobody else sees it");
     assert_eq!(other.call("alpha__more", json!({})).await.code(), -32602, "nor can anybody else call it");
+    // Soon after the other change, which is no reason to miss it.
+    one.call("alpha__fold", json!({})).await.result();
+    one.tools_until("it is folded", |names| names.len() == 3).await;
     pass(ms(700)).await;
     assert!(silence.messages().is_empty(), "{:?}", silence.messages());
     assert_eq!(one.delete().send().await.status, 204);

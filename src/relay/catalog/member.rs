@@ -35,6 +35,8 @@ pub struct Voice {
     pub session: Arc<Session>,
     /// Which lists.
     pub kinds: Vec<ItemKind>,
+    /// It says so time and again.
+    pub repeated: bool,
 }
 
 /// What is known of it.
@@ -110,8 +112,7 @@ impl Member {
     /// As [`mark`](Self::mark), because the upstream says so.
     pub fn announce(&self, kind: ItemKind, news: News<'_>) {
         match news.owner {
-            Some(session) if !news.repeated => self.voice(session, kind),
-            Some(_) => {}
+            Some(session) => self.voice(session, kind, news.repeated),
             None => {
                 let bit = 1 << kind.index();
                 let bits = if news.repeated { bit | bit << AGAIN } else { bit };
@@ -121,14 +122,18 @@ impl Member {
         self.mark(kind);
     }
 
-    fn voice(&self, session: &Arc<Session>, kind: ItemKind) {
+    fn voice(&self, session: &Arc<Session>, kind: ItemKind, repeated: bool) {
         let mut voices = self.voices.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = voices.len() >= caps::VOICES;
         match voices.iter_mut().find(|voice| Arc::ptr_eq(&voice.session, session)) {
-            Some(voice) if voice.kinds.contains(&kind) => {}
-            Some(voice) => voice.kinds.push(kind),
+            Some(voice) => {
+                voice.repeated |= repeated;
+                if !voice.kinds.contains(&kind) {
+                    voice.kinds.push(kind);
+                }
+            }
             None if is_full => {}
-            None => voices.push(Voice { session: Arc::clone(session), kinds: vec![kind] }),
+            None => voices.push(Voice { session: Arc::clone(session), kinds: vec![kind], repeated }),
         }
     }
 

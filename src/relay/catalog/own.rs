@@ -18,7 +18,7 @@ use crate::call::{Endpoint, Purpose, Push, Session, SessionKey, UpstreamId};
 use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::board::Board;
 use crate::relay::catalog::member::{Member, State, Voice};
-use crate::relay::catalog::read;
+use crate::relay::catalog::read::{self, Reading};
 use crate::relay::catalog::refresh::Catalog;
 use crate::relay::catalog::snapshot::Snapshot;
 use crate::relay::catalog::view::{self, Source, View};
@@ -103,7 +103,7 @@ impl Catalog {
         before: Option<&Snapshot>,
     ) {
         let Some(now) = member.state().snapshot else { return };
-        for Voice { session, mut kinds } in voices {
+        for Voice { session, mut kinds, repeated } in voices {
             let is_own = self.own.known(&session, member.id).is_some();
             let same = |kind: &ItemKind| {
                 before.is_some_and(|before| before.items[kind.index()] == now.items[kind.index()])
@@ -114,31 +114,35 @@ impl Catalog {
                 continue;
             }
             let (this, member) = (Arc::clone(self), Arc::clone(member));
-            tasks::spawn(
-                "catalog of a session",
-                async move { this.read_own(&member, &session, &kinds).await },
-            )
-            .detach();
+            let read = async move {
+                let changed = this.read_own(&member, &session, &kinds).await;
+                // It was told that they have changed, and may know better than we do; a flood is no news (F-053).
+                let told = if repeated { changed } else { kinds };
+                told.into_iter().for_each(|kind| session.client.push(Push::Changed(kind)));
+            };
+            tasks::spawn("catalog of a session", read).detach();
         }
     }
 
-    /// Reads lists over the session's connection, and tells the session: it was told that they have changed.
-    async fn read_own(&self, member: &Member, session: &Arc<Session>, kinds: &[ItemKind]) {
-        let Some(shared) = member.state().snapshot else { return };
+    /// Reads lists over the session's connection; gives those that the session sees differently now.
+    async fn read_own(&self, member: &Member, session: &Arc<Session>, kinds: &[ItemKind]) -> Vec<ItemKind> {
+        let Some(shared) = member.state().snapshot else { return Vec::new() };
         let before = self.own.known(session, member.id).unwrap_or_else(|| Arc::clone(&shared));
         let source = read::From { member, out: &self.out, purpose: Purpose::Session(Arc::clone(session)) };
         let (handshake, known) = (Arc::clone(&shared.handshake), Some(Arc::clone(&before)));
-        let reading = read::read(&source, handshake, known, &self.config.catalog, kinds).await;
-        // Of lists that cannot be read, the client learns when it asks for them.
-        if let Ok(mut reading) = reading
-            && reading.broken.is_none()
-        {
-            let known = State { snapshot: Some(before), tried: true, ..State::default() };
-            self.judge(&known, member, &mut reading.snapshot);
-            let differs = reading.snapshot.items != shared.items;
-            self.show_own(session, member.id, differs.then(|| Arc::new(reading.snapshot)));
-        }
-        kinds.iter().for_each(|kind| session.client.push(Push::Changed(*kind)));
+        let mut read = kinds.to_vec();
+        // RES-11: one signal for both.
+        read.extend(kinds.contains(&ItemKind::Resource).then_some(ItemKind::Template));
+        let reading = read::read(&source, handshake, known, &self.config.catalog, &read).await;
+        // What cannot be read now is left as it was known.
+        let Ok(Reading { mut snapshot, broken: None, .. }) = reading else { return Vec::new() };
+        let known = State { snapshot: Some(Arc::clone(&before)), tried: true, ..State::default() };
+        self.judge(&known, member, &mut snapshot);
+        let is_new = |kind: &&ItemKind| snapshot.items[kind.index()] != before.items[kind.index()];
+        let changed = kinds.iter().filter(is_new).copied().collect();
+        let differs = snapshot.items != shared.items;
+        self.show_own(session, member.id, differs.then(|| Arc::new(snapshot)));
+        changed
     }
 
     fn show_own(&self, session: &Arc<Session>, upstream: UpstreamId, snapshot: Option<Arc<Snapshot>>) {
