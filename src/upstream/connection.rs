@@ -9,18 +9,27 @@ use bytes::Bytes;
 
 use crate::base::clock;
 use crate::call::{Answer, Fault, Handshake, LogLevel, Session};
+use crate::config::snapshot::RemoteKind;
 use crate::jsonrpc::message::compose;
 use crate::jsonrpc::text;
+use crate::mcp::revision::Revision;
 use crate::telemetry::meters::Held;
+use crate::upstream::flight::Failure;
 use crate::upstream::http::session::HttpConnection;
+use crate::upstream::http::sse::{self, Posts};
+use crate::upstream::http::unmet::Unmet;
+use crate::upstream::http::way::Way;
 use crate::upstream::leg::Leg;
+use crate::upstream::line::{Loss, Met};
 use crate::upstream::patron::{Patron, Voice};
 use crate::upstream::replay;
 use crate::upstream::stdio::child::Grace;
-use crate::upstream::stdio::connection::{Loss, StdioConnection};
+use crate::upstream::stdio::connection::StdioConnection;
 
 /// How long a child gets for each step of its end (STDIO-04).
 const GRACE: Duration = Duration::from_secs(5);
+/// An event stream of HTTP+SSE that lived so long was a good one.
+const STEADY: Duration = Duration::from_secs(10);
 
 /// An open connection and who uses it.
 pub struct Connection {
@@ -34,10 +43,45 @@ pub struct Connection {
 
 /// How a connection speaks.
 pub enum Transport {
-    /// To a server on the network.
+    /// To a server on the network, by Streamable HTTP.
     Http(Arc<HttpConnection>),
+    /// To a server on the network, by HTTP+SSE.
+    Sse(Met<Posts>),
     /// To a child.
     Stdio(Arc<StdioConnection>),
+}
+
+impl Transport {
+    /// Meets a server on the network by the transport that its entry states, or else by the one that it turns out to
+    /// speak: what refuses `initialize` as servers of HTTP+SSE do is tried as one (HTTP-38). What was found holds for
+    /// this connection; a server that learns Streamable HTTP is found to speak it by the next.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub async fn on_the_network(
+        way: &Arc<Way>,
+        offered: Revision,
+        patron: Arc<Patron>,
+        serves_catalog: bool,
+    ) -> Result<Self, Failure> {
+        let older = |patron| Box::pin(sse::open(Arc::clone(way), offered, patron, serves_catalog));
+        let blame = &way.blame;
+        if way.kind == RemoteKind::Sse {
+            return older(patron).await.map(Self::Sse).map_err(|unmet| unmet.into_failure(blame));
+        }
+        let refusal = match HttpConnection::open(Arc::clone(way), offered, Arc::clone(&patron)).await {
+            Ok(connection) => return Ok(Self::Http(connection)),
+            Err(Unmet::Failed(failure)) => return Err(failure),
+            Err(Unmet::Absent(refusal)) => refusal,
+        };
+        match older(patron).await {
+            Ok(met) => Ok(Self::Sse(met)),
+            Err(Unmet::Failed(failure)) => Err(failure),
+            Err(Unmet::Absent(other)) => Err(Failure::plain(blame.unsent(format!(
+                "it speaks neither Streamable HTTP ({refusal}) nor the older HTTP+SSE ({other})"
+            )))),
+        }
+    }
 }
 
 impl Connection {
@@ -63,7 +107,8 @@ impl Connection {
         let _running = Running::new(self);
         match &self.transport {
             Transport::Http(connection) => connection.call(leg).await,
-            Transport::Stdio(connection) => connection.call(leg).await,
+            Transport::Sse(met) => met.call(leg).await,
+            Transport::Stdio(connection) => connection.met.call(leg).await,
         }
     }
 
@@ -72,16 +117,17 @@ impl Connection {
     pub fn handshake(&self) -> Arc<Handshake> {
         match &self.transport {
             Transport::Http(connection) => connection.handshake(),
-            Transport::Stdio(connection) => connection.handshake(),
+            Transport::Sse(met) => met.handshake(),
+            Transport::Stdio(connection) => connection.met.handshake(),
         }
     }
 
-    /// Whether the upstream tells callers apart by a session; a child always does.
+    /// Whether the upstream tells callers apart by a session, which a line always is.
     #[must_use]
     pub fn has_session(&self) -> bool {
         match &self.transport {
             Transport::Http(connection) => connection.has_session(),
-            Transport::Stdio(_) => true,
+            Transport::Sse(_) | Transport::Stdio(_) => true,
         }
     }
 
@@ -90,7 +136,8 @@ impl Connection {
     pub fn is_closed(&self) -> bool {
         match &self.transport {
             Transport::Http(connection) => connection.is_closed(),
-            Transport::Stdio(connection) => connection.is_closed(),
+            Transport::Sse(met) => met.is_closed(),
+            Transport::Stdio(connection) => connection.met.is_closed(),
         }
     }
 
@@ -99,7 +146,8 @@ impl Connection {
     pub fn patron(&self) -> &Arc<Patron> {
         match &self.transport {
             Transport::Http(connection) => &connection.patron,
-            Transport::Stdio(connection) => connection.patron(),
+            Transport::Sse(met) => met.patron(),
+            Transport::Stdio(connection) => connection.met.patron(),
         }
     }
 
@@ -127,14 +175,16 @@ impl Connection {
     async fn say(&self, text: Bytes) {
         match &self.transport {
             Transport::Http(connection) => Arc::clone(connection).say(text).await,
-            Transport::Stdio(connection) => connection.say(text).await,
+            Transport::Sse(met) => met.say(text).await,
+            Transport::Stdio(connection) => connection.met.say(text).await,
         }
     }
 
     fn next_id(&self) -> u64 {
         match &self.transport {
             Transport::Http(connection) => connection.next_id(),
-            Transport::Stdio(connection) => connection.next_id(),
+            Transport::Sse(met) => met.next_id(),
+            Transport::Stdio(connection) => connection.met.next_id(),
         }
     }
 
@@ -143,6 +193,7 @@ impl Connection {
         match &self.transport {
             // Ending late is as good as not being told.
             Transport::Http(connection) => drop(clock::within(limit, connection.close()).await),
+            Transport::Sse(met) => met.close(),
             Transport::Stdio(connection) => {
                 let step = GRACE.min(limit.mul_f64(0.4));
                 connection.close(Grace { after_input: step, after_term: step }).await;
@@ -155,7 +206,9 @@ impl Connection {
     pub fn loss(&self) -> Option<&Loss> {
         match &self.transport {
             Transport::Http(_) => None,
-            Transport::Stdio(connection) => connection.loss(),
+            // Idle streams are cut as a matter of course: one that lived for a while is opened again at once.
+            Transport::Sse(met) => met.loss().filter(|loss| loss.lived < STEADY),
+            Transport::Stdio(connection) => connection.met.loss(),
         }
     }
 
@@ -188,9 +241,11 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // A child ends with its connection; a push channel has to be told.
-        if let Transport::Http(connection) = &self.transport {
-            connection.abandon();
+        // A child ends with its connection; whoever reads a stream has to be told.
+        match &self.transport {
+            Transport::Http(connection) => connection.abandon(),
+            Transport::Sse(met) => met.close(),
+            Transport::Stdio(_) => {}
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod http;
 pub mod inbound;
 pub mod key;
 pub mod leg;
+pub mod line;
 pub mod nursery;
 pub mod offer;
 pub mod patron;

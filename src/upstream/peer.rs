@@ -21,7 +21,6 @@ use crate::upstream::condition::Condition;
 use crate::upstream::connection::{Connection, Transport};
 use crate::upstream::flight::Failure;
 use crate::upstream::health::Breaker;
-use crate::upstream::http::session::HttpConnection;
 use crate::upstream::http::way::Way;
 use crate::upstream::key::Key;
 use crate::upstream::offer::{self, Offer, Policy};
@@ -186,7 +185,8 @@ impl Peer {
         if let Some(loss) = loss {
             self.condition.lost(&loss.why);
         }
-        place.crashes.pause(loss, &self.blame, &self.report).await?;
+        let told = matches!(self.road, Road::Stdio(_)).then_some(&self.report);
+        place.crashes.pause(loss, &self.blame, told).await?;
         drop(lost);
         let opened = self.open(place, key, purpose).await;
         place.crashes.opened(opened.is_ok());
@@ -246,14 +246,14 @@ impl Peer {
         unbound: &Unbound,
         offered: Offer,
         owner: Option<&Arc<Session>>,
-    ) -> Patron {
+    ) -> Arc<Patron> {
         let manner = Manner {
             shown: offered.capabilities,
             policy: self.policy,
             patience: self.config.timeouts.question,
             subscriptions: place.subscriptions(),
         };
-        Patron::new(manner, unbound.clone(), owner.cloned())
+        Arc::new(Patron::new(manner, unbound.clone(), owner.cloned()))
     }
 
     async fn open(
@@ -267,8 +267,7 @@ impl Peer {
         let opened = match &self.road {
             Road::Http(way) => {
                 let patron = self.patron(place, &way.unbound, offered, owner);
-                let opened = HttpConnection::open(Arc::clone(way), offered.revision, patron).await;
-                opened.map(Transport::Http)
+                Transport::on_the_network(way, offered.revision, patron, *key == Key::Shared).await
             }
             Road::Stdio(kin) => {
                 let tenant = match purpose {

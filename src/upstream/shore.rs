@@ -12,7 +12,7 @@ use tower::util::BoxCloneSyncService;
 
 use crate::base::{clock, tasks};
 use crate::call::{Fault, Handshake, Observer, OutCall, OutService, Purpose, Session, UpstreamId, Upstreams};
-use crate::config::snapshot::{Remote, RemoteKind, Snapshot, Transport, Upstream};
+use crate::config::snapshot::{Remote, Snapshot, Transport, Upstream};
 use crate::telemetry::meters::UpstreamMeter;
 use crate::upstream::blame::Blame;
 use crate::upstream::condition::{Condition, Status};
@@ -197,10 +197,6 @@ impl Builder<'_> {
         };
         let unbound = Unbound::new(id, Arc::clone(self.observers), health.report.clone());
         let road = match &upstream.transport {
-            Transport::Remote(remote) if remote.kind == RemoteKind::Sse => Road::None(
-                "the HTTP+SSE transport (`type: sse`) is not supported yet; use `type: http` if it speaks Streamable HTTP"
-                    .to_owned(),
-            ),
             Transport::Remote(remote) => self
                 .way(upstream, remote, health.clone(), unbound)
                 .map_or_else(Road::None, |way| Road::Http(Arc::new(way))),
@@ -238,7 +234,7 @@ impl Builder<'_> {
             max_message: self.config.max_message,
             blame: Blame::new(Arc::clone(&upstream.name)),
             unbound,
-            may_be_old: remote.kind == RemoteKind::Auto,
+            kind: remote.kind,
         })
     }
 }

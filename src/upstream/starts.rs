@@ -10,10 +10,11 @@ use crate::mcp::revision::Revision;
 use crate::upstream::blame::Blame;
 use crate::upstream::deadline::Limit;
 use crate::upstream::flight::Failure;
+use crate::upstream::line::{Loss, Manners};
 use crate::upstream::nursery::Nursery;
 use crate::upstream::patron::Patron;
 use crate::upstream::report::Report;
-use crate::upstream::stdio::connection::{Loss, Manners, StdioConnection};
+use crate::upstream::stdio::connection::StdioConnection;
 use crate::upstream::stdio::spawn::{Command, SpawnError};
 use crate::upstream::stdio::supervise::{Answer, Held, Policy, Start, Starts, Supervision};
 use crate::upstream::unbound::Unbound;
@@ -41,7 +42,7 @@ pub struct Want {
     /// What it is offered.
     pub offered: Revision,
     /// Whom it will work for.
-    pub patron: Patron,
+    pub patron: Arc<Patron>,
     /// Whether it serves the catalog.
     pub serves_catalog: bool,
 }
@@ -80,7 +81,7 @@ impl Kin {
             handshake: Limit { key, after: patience },
             max_message: self.command.max_message,
             blame: self.blame.clone(),
-            patron: Arc::new(want.patron),
+            patron: want.patron,
             serves_catalog: want.serves_catalog,
         };
         let opened = StdioConnection::open(child, want.offered, manners).await;
@@ -148,11 +149,16 @@ impl Default for Crashes {
 
 impl Crashes {
     /// Waits until a connection may be opened, after the loss of the one before it; a long pause is not
-    /// waited for.
+    /// waited for. Restarts of children are told to `report`.
     ///
     /// # Errors
     /// When it crashes too often, or the pause is long.
-    pub async fn pause(&self, loss: Option<&Loss>, blame: &Blame, report: &Report) -> Result<(), Failure> {
+    pub async fn pause(
+        &self,
+        loss: Option<&Loss>,
+        blame: &Blame,
+        report: Option<&Report>,
+    ) -> Result<(), Failure> {
         let mut why: Arc<str> = "it ended".into();
         if let Some(loss) = loss {
             why = Arc::clone(&loss.why);
@@ -161,7 +167,9 @@ impl Crashes {
                 let pause = supervision.failed(loss.at, u32::from_ne_bytes(ids::random_bytes()));
                 (pause, supervision.failures())
             };
-            report.restarting(failures, pause.length);
+            if let Some(report) = report {
+                report.restarting(failures, pause.length);
+            }
         }
         loop {
             let answer = self.lock().ask(clock::now());

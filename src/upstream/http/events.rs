@@ -45,12 +45,27 @@ impl Events {
     /// See [`EventError`]; after `Oversized` the stream goes on.
     pub async fn next(&mut self) -> Option<Result<Bytes, EventError>> {
         loop {
+            match self.event().await? {
+                Ok(event) if is_message(&event) => return Some(Ok(event.data)),
+                Ok(_) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// As [`next`](Self::next), but events of every name, and empty ones.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub async fn event(&mut self) -> Option<Result<Event, EventError>> {
+        loop {
             let event = if self.ended { self.decoder.finish() } else { self.decoder.next() };
             match event {
                 Some(Ok(event)) => {
-                    if let Some(data) = self.take(event) {
-                        return Some(Ok(data));
+                    if let Some(retry) = event.retry {
+                        self.retry = Some(Duration::from_millis(retry).min(LONGEST_RETRY));
                     }
+                    return Some(Ok(event));
                 }
                 Some(Err(oversized)) => return Some(Err(oversized.into())),
                 None if self.ended => return None,
@@ -65,15 +80,6 @@ impl Events {
                 },
             }
         }
-    }
-
-    fn take(&mut self, event: Event) -> Option<Bytes> {
-        if let Some(retry) = event.retry {
-            self.retry = Some(Duration::from_millis(retry).min(LONGEST_RETRY));
-        }
-        // Events of other names are not ours, and an empty one only carries an id (HTTP-13, HTTP-34).
-        let ours = event.name.as_deref().is_none_or(|name| name.is_empty() || name == b"message");
-        (ours && !event.data.is_empty()).then_some(event.data)
     }
 
     /// The id to resume after, if there was one.
@@ -100,4 +106,11 @@ impl Events {
             self.content.finish();
         }
     }
+}
+
+/// Events of other names are not ours, and an empty one only carries an id (HTTP-13, HTTP-34).
+#[must_use]
+pub fn is_message(event: &Event) -> bool {
+    let ours = event.name.as_deref().is_none_or(|name| name.is_empty() || name == b"message");
+    ours && !event.data.is_empty()
 }

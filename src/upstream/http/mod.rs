@@ -1,4 +1,5 @@
-//! Upstreams on the network: connections, requests, sessions and streams of Streamable HTTP.
+//! Upstreams on the network: connections, requests, sessions and streams of Streamable HTTP, and the
+//! older HTTP+SSE.
 
 pub mod address;
 mod aside;
@@ -14,6 +15,8 @@ pub mod proxy;
 pub mod refusal;
 mod round;
 pub mod session;
+pub mod sse;
 mod stream;
 pub mod tls;
+pub mod unmet;
 pub mod way;

@@ -73,7 +73,7 @@ pub struct Health {
 
 /// The place where requests to one upstream go.
 pub struct Endpoint {
-    connector: Connector,
+    connector: Arc<Connector>,
     pool: Arc<Pool>,
     /// As configured.
     home: Arc<Place>,
@@ -112,7 +112,31 @@ impl Endpoint {
         let home = Arc::new(Place::new(url, &connector)?);
         let place = ArcSwap::new(Arc::clone(&home));
         let Health { breaker, condition, report } = health;
-        Ok(Self { connector, pool: Arc::new(Pool::new(keep)), home, place, breaker, condition, report })
+        let (connector, pool) = (Arc::new(connector), Arc::new(Pool::new(keep)));
+        Ok(Self { connector, pool, home, place, breaker, condition, report })
+    }
+
+    /// Another place on the same server, reached by the same connections.
+    ///
+    /// # Errors
+    /// When the URL cannot stand in a request.
+    pub fn beside(&self, url: Url) -> Result<Self, AddressError> {
+        let home = Arc::new(Place::new(url, &self.connector)?);
+        Ok(Self {
+            connector: Arc::clone(&self.connector),
+            pool: Arc::clone(&self.pool),
+            place: ArcSwap::new(Arc::clone(&home)),
+            home,
+            breaker: Arc::clone(&self.breaker),
+            condition: Arc::clone(&self.condition),
+            report: self.report.clone(),
+        })
+    }
+
+    /// The server that it is on.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.connector.origin
     }
 
     /// The value of `Host`.
@@ -152,14 +176,36 @@ impl Endpoint {
         body: Bytes,
         mark: &AtomicBool,
     ) -> Result<Received, PostError> {
-        let (mut redirects, mut lasting) = (0, true);
+        self.travel(&mut self.place.load_full(), (method, headers, body), mark).await
+    }
+
+    /// Asks with GET, as [`send`](Self::send) does; with the answer comes the address that it came from.
+    ///
+    /// *On drop:* the connection is closed.
+    ///
+    /// # Errors
+    /// See [`PostError`].
+    pub async fn get(&self, headers: &HeaderMap) -> Result<(Received, Url), PostError> {
         let mut place = self.place.load_full();
+        let request = (Method::GET, headers, Bytes::new());
+        let received = self.travel(&mut place, request, &AtomicBool::new(false)).await?;
+        Ok((received, place.url.clone()))
+    }
+
+    /// Sends a request to `place`, and on to where redirects lead, which is noted there.
+    async fn travel(
+        &self,
+        place: &mut Arc<Place>,
+        (method, headers, body): (Method, &HeaderMap, Bytes),
+        mark: &AtomicBool,
+    ) -> Result<Received, PostError> {
+        let (mut redirects, mut lasting) = (0, true);
         loop {
             self.report.sent(body.len());
             let mut request: Whole = Request::new(Full::new(body.clone()));
             *request.method_mut() = method.clone();
             *request.headers_mut() = headers.clone();
-            let received = self.once(&place, request, mark).await;
+            let received = self.once(place, request, mark).await;
             if is_stray(&received) {
                 self.go_home();
             }
@@ -171,11 +217,11 @@ impl Endpoint {
             if redirects > caps::REDIRECTS {
                 return Err(PostError::Redirects);
             }
-            place = Arc::new(self.follow(&place.url, &received)?);
+            *place = Arc::new(self.follow(&place.url, &received)?);
             // What is temporary holds for this request alone.
             lasting &= received.status == StatusCode::PERMANENT_REDIRECT;
             if lasting {
-                self.place.store(Arc::clone(&place));
+                self.place.store(Arc::clone(place));
             }
             received.content.finish();
             // A redirected request was not executed.

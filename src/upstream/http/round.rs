@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap};
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::base::{backoff, caps, clock};
 use crate::call::{Answer, Body, Fault};
+use crate::config::snapshot::RemoteKind;
 use crate::jsonrpc::{Kind, Message, batch, id, text};
 use crate::upstream::blame::Blame;
 use crate::upstream::deadline::Deadline;
@@ -25,6 +26,7 @@ use crate::upstream::http::large::Large;
 use crate::upstream::http::post::Received;
 use crate::upstream::http::refusal::{Refusal, Refused, readdressed};
 use crate::upstream::http::session::{HttpConnection, SESSION_ID, Side};
+use crate::upstream::http::unmet::status_told;
 use crate::upstream::inbound;
 use crate::upstream::leg::{Leg, Reason, Watch};
 use crate::upstream::patron::Bound;
@@ -69,6 +71,8 @@ pub(super) enum Got {
     Large(Vec<Bytes>, Box<Content>),
     /// The session is gone; the request was not executed.
     SessionGone,
+    /// The first `initialize` was refused with a status by which servers of the older transport are known (HTTP-38).
+    Unspoken(StatusCode),
 }
 
 impl HttpConnection {
@@ -120,6 +124,8 @@ impl HttpConnection {
             match self.round(&live.post, text.clone(), &round).await.map_err(|failure| failure.fault)?.0 {
                 Got::Message(message) => return Ok(Body::Message(message)),
                 Got::Large(parts, content) => return Ok(Large::new(parts, content, self, &round).into_body()),
+                // Only `initialize` is answered so.
+                Got::Unspoken(status) => return Err(self.way.blame.protocol(status_told(status))),
                 Got::SessionGone if renewed => {
                     return Err(self.way.blame.broken("it ends its sessions at once"));
                 }
@@ -146,7 +152,7 @@ impl HttpConnection {
         // Pinned first, so that it is not moved into each of the futures around it.
         let send = pin!(self.way.endpoint.send(Method::POST, headers, text, round.sent));
         let received = round.deadline.next(send).await.map_err(|fault| self.silent(round.deadline, fault))?;
-        let received = received.map_err(|error| self.failure(error, round.safe))?;
+        let received = received.map_err(|error| self.way.failure(error, round.safe))?;
         if !received.status.is_success() {
             // In boxes, here and below: what is rare must not make each call's future large.
             let got = Box::pin(self.refusal(received, round)).await;
@@ -164,7 +170,9 @@ impl HttpConnection {
     async fn refusal(&self, received: Received, round: &Round<'_>) -> Result<Got, Fault> {
         let Received { status, headers, content } = received;
         self.way.unbound.report.refused(status.as_u16());
-        let old = self.way.may_be_old && !round.session && matches!(status.as_u16(), 400 | 404 | 405);
+        // Of the handshake of a connection that has had none.
+        let first = round.notices.is_none() && self.live().number == 0;
+        let old = first && self.way.kind == RemoteKind::Auto && matches!(status.as_u16(), 400 | 404 | 405);
         let body = round.deadline.next(content.head(caps::ERROR_BODY_BYTES)).await?;
         let refused = Refused {
             status,
@@ -177,12 +185,7 @@ impl HttpConnection {
         match refused.meaning(&self.way.blame) {
             Refusal::Error(message) => Ok(Got::Message(message)),
             Refusal::SessionGone => Ok(Got::SessionGone),
-            Refusal::Fault(Fault::Protocol { .. }) if old && self.live().number == 0 => {
-                Err(self.way.blame.unsent(format!(
-                    "it answers with HTTP status {}: if it speaks the older HTTP+SSE transport, that is not supported yet",
-                    status.as_u16()
-                )))
-            }
+            Refusal::Fault(Fault::Protocol { .. }) if old => Ok(Got::Unspoken(status)),
             Refusal::Fault(fault) => Err(fault),
         }
     }
@@ -249,7 +252,7 @@ impl HttpConnection {
                 // It got on: however often it closes its streams, its answer is waited for.
                 resumes = 0;
             }
-            let Some(last_id) = &last_id else { return Err(self.lost(round.safe)) };
+            let Some(last_id) = &last_id else { return Err(self.way.lost(round.safe)) };
             if let (Some(notices), true) = (round.notices, events.ended_well()) {
                 notices.pause(events.retry());
             }
@@ -257,13 +260,13 @@ impl HttpConnection {
             events = loop {
                 resumes += 1;
                 if resumes > RESUMES {
-                    return Err(self.lost(round.safe));
+                    return Err(self.way.lost(round.safe));
                 }
                 round.deadline.next(clock::sleep(backoff::stretched(pause))).await?;
                 match Box::pin(self.resume(last_id, round)).await? {
                     Resumed::Stream(content) => break Events::new(*content, self.way.max_message),
                     Resumed::NotNow => {}
-                    Resumed::Never => return Err(self.lost(round.safe)),
+                    Resumed::Never => return Err(self.way.lost(round.safe)),
                 }
             };
         }
@@ -363,7 +366,7 @@ impl HttpConnection {
     /// A body that ended too early.
     pub(super) fn cut(&self, error: &ContentError, safe: bool) -> Fault {
         match error {
-            ContentError::Lost(_) => self.lost(safe),
+            ContentError::Lost(_) => self.way.lost(safe),
             ContentError::Inflate(error) => self.way.blame.protocol(error.to_string()),
         }
     }

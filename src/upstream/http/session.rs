@@ -23,8 +23,8 @@ use crate::upstream::deadline::Deadline;
 use crate::upstream::exchange::Notices;
 use crate::upstream::flight::{Failure, Flight};
 use crate::upstream::handshake::{self, HandshakeError};
-use crate::upstream::http::post::PostError;
 use crate::upstream::http::round::{Got, Round};
+use crate::upstream::http::unmet::{Unmet, status_told};
 use crate::upstream::http::way::Way;
 use crate::upstream::patron::{Patron, Voice};
 use crate::upstream::progress::Progress;
@@ -81,7 +81,7 @@ impl HttpConnection {
     ///
     /// # Errors
     /// Why there is no connection.
-    pub async fn open(way: Arc<Way>, offered: Revision, patron: Patron) -> Result<Arc<Self>, Failure> {
+    pub async fn open(way: Arc<Way>, offered: Revision, patron: Arc<Patron>) -> Result<Arc<Self>, Unmet> {
         let nothing = Live {
             number: 0,
             handshake: Arc::new(Handshake {
@@ -98,7 +98,7 @@ impl HttpConnection {
             way,
             live: ArcSwap::from_pointee(nothing),
             offered,
-            patron: Arc::new(patron),
+            patron,
             ids: AtomicU64::new(1),
             sides: Mutex::default(),
             renewing: Flight::default(),
@@ -158,7 +158,8 @@ impl HttpConnection {
                 return Ok(live);
             }
             this.way.endpoint.go_home();
-            let live = Arc::new(this.shake().await?);
+            let shaken = this.shake().await;
+            let live = Arc::new(shaken.map_err(|unmet| unmet.into_failure(&this.way.blame))?);
             this.live.store(Arc::clone(&live));
             this.way.unbound.report.renewed();
             // It may be another server by now (LIFE-26).
@@ -171,7 +172,7 @@ impl HttpConnection {
     }
 
     /// The handshake, tried once more with another revision if the upstream asks for that (LIFE-05).
-    async fn shake(self: &Arc<Self>) -> Result<Live, Failure> {
+    async fn shake(self: &Arc<Self>) -> Result<Live, Unmet> {
         let started = clock::now();
         let deadline = Deadline::once(self.way.handshake, self.way.blame.clone());
         let number = self.live().number + 1;
@@ -180,7 +181,7 @@ impl HttpConnection {
             Err(HandshakeError::Refused { common: Some(common), .. }) => {
                 self.greet(&deadline, common, number).await?.map_err(|error| self.refused(&error))?
             }
-            Err(error) => return Err(self.refused(&error)),
+            Err(error) => return Err(self.refused(&error).into()),
         };
         self.confirm(&deadline, &live).await?;
         let took = clock::now().saturating_duration_since(started);
@@ -198,7 +199,7 @@ impl HttpConnection {
         deadline: &Deadline,
         asked: Revision,
         number: u64,
-    ) -> Result<Result<Live, HandshakeError>, Failure> {
+    ) -> Result<Result<Live, HandshakeError>, Unmet> {
         /// An answer to `initialize` that is larger is none.
         const LARGEST: usize = 1 << 20;
         let id = self.next_id();
@@ -218,9 +219,12 @@ impl HttpConnection {
         let message = match got {
             Got::Message(message) => message,
             Got::Large(..) => {
-                return Err(Failure::plain(self.way.blame.protocol("its handshake is too large")));
+                return Err(Failure::plain(self.way.blame.protocol("its handshake is too large")).into());
             }
-            Got::SessionGone => return Err(Failure::plain(self.way.blame.protocol("it wants a session"))),
+            Got::SessionGone => {
+                return Err(Failure::plain(self.way.blame.protocol("it wants a session")).into());
+            }
+            Got::Unspoken(status) => return Err(Unmet::Absent(status_told(status))),
         };
         let handshake = match handshake::read(&message, asked) {
             Ok(handshake) => handshake,
@@ -254,7 +258,7 @@ impl HttpConnection {
                 received.content.finish();
                 Ok(())
             }
-            Err(error) => Err(self.failure(error, true)),
+            Err(error) => Err(self.way.failure(error, true)),
         }
     }
 
@@ -320,36 +324,12 @@ impl HttpConnection {
         self.closed.is_cancelled()
     }
 
-    /// What a failed request means for a call; `safe` if the call may be repeated.
-    pub(super) fn failure(&self, error: PostError, safe: bool) -> Failure {
-        use super::connect::ConnectError;
-
-        let blame = &self.way.blame;
-        let fault = match &error {
-            PostError::Connect(ConnectError::Slow(after)) => blame.timeout("connect", *after),
-            PostError::Connect(ConnectError::SlowTls(after)) => blame.timeout("tls", *after),
-            PostError::Connect(error) => blame.unsent(error.told()),
-            PostError::Closed => blame.unsent("it closes its connections"),
-            PostError::Lost(_) => self.lost(safe),
-            PostError::Redirect(_) | PostError::Redirects | PostError::Unusable => {
-                blame.protocol("it redirects to another place")
-            }
-            PostError::Encoding(error) => blame.protocol(error.to_string()),
-        };
-        Failure::detailed(fault, error)
-    }
-
     /// The head of an answer did not come in time.
     pub(super) fn silent(&self, deadline: &Deadline, late: Fault) -> Failure {
         if deadline.is_of_the_way() {
             self.way.endpoint.silent();
         }
         Failure::plain(late)
-    }
-
-    /// The connection broke after the request had left.
-    pub(super) fn lost(&self, safe: bool) -> Fault {
-        if safe { self.way.blame.broken("the connection was lost") } else { self.way.blame.outcome_unknown() }
     }
 }
 

@@ -5,10 +5,14 @@
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, PROXY_AUTHORIZATION, USER_AGENT};
 use http::{HeaderName, HeaderValue};
 
+use crate::call::Fault;
 use crate::config::secrets::Secret;
+use crate::config::snapshot::RemoteKind;
 use crate::upstream::blame::Blame;
 use crate::upstream::deadline::Limit;
-use crate::upstream::http::post::Endpoint;
+use crate::upstream::flight::Failure;
+use crate::upstream::http::connect::ConnectError;
+use crate::upstream::http::post::{Endpoint, PostError};
 use crate::upstream::unbound::Unbound;
 
 /// What all connections to one upstream share.
@@ -25,8 +29,8 @@ pub struct Way {
     pub blame: Blame,
     /// Where its news go.
     pub unbound: Unbound,
-    /// Whether the older transport is worth a hint when it refuses (HTTP-38).
-    pub may_be_old: bool,
+    /// What it speaks, as far as that is said.
+    pub kind: RemoteKind,
 }
 
 impl Way {
@@ -49,6 +53,39 @@ impl Way {
             headers.insert(PROXY_AUTHORIZATION, credentials.clone());
         }
         headers
+    }
+
+    /// The headers of a request for a stream of events.
+    #[must_use]
+    pub fn stream_headers(&self) -> HeaderMap {
+        let mut headers = self.headers();
+        headers.remove(CONTENT_TYPE);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        headers
+    }
+
+    /// What a failed request means for a call; `safe` if the call may be repeated.
+    #[must_use]
+    pub fn failure(&self, error: PostError, safe: bool) -> Failure {
+        let blame = &self.blame;
+        let fault = match &error {
+            PostError::Connect(ConnectError::Slow(after)) => blame.timeout("connect", *after),
+            PostError::Connect(ConnectError::SlowTls(after)) => blame.timeout("tls", *after),
+            PostError::Connect(error) => blame.unsent(error.told()),
+            PostError::Closed => blame.unsent("it closes its connections"),
+            PostError::Lost(_) => self.lost(safe),
+            PostError::Redirect(_) | PostError::Redirects | PostError::Unusable => {
+                blame.protocol("it redirects to another place")
+            }
+            PostError::Encoding(error) => blame.protocol(error.to_string()),
+        };
+        Failure::detailed(fault, error)
+    }
+
+    /// The connection broke after the request had left.
+    #[must_use]
+    pub fn lost(&self, safe: bool) -> Fault {
+        if safe { self.blame.broken("the connection was lost") } else { self.blame.outcome_unknown() }
     }
 }
 
