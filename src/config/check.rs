@@ -4,7 +4,7 @@ use super::document::{Member, Node, Source, Value};
 use super::problem::Problem;
 use super::schema::auth::ApiKey;
 use super::secrets::{Text, visible_part};
-use super::snapshot::{Isolation, Remote, RemoteKind, Snapshot, Stdio, Transport, Upstream};
+use super::snapshot::{Isolation, Snapshot, Stdio, Transport, Upstream};
 
 /// Finds the places that findings are about.
 #[derive(Debug, Clone, Copy)]
@@ -36,12 +36,9 @@ impl Snapshot {
         for upstream in &self.upstreams {
             let warnings = &mut findings.warnings;
             warnings.extend(self.warn_of_long_name(upstream, locator));
-            match &upstream.transport {
-                Transport::Stdio(stdio) => {
-                    warnings.extend(warn_of_secrets(upstream, stdio, locator));
-                    warnings.extend(warn_of_versions(upstream, stdio, locator));
-                }
-                Transport::Remote(remote) => warnings.extend(warn_of_transport(upstream, remote, locator)),
+            if let Transport::Stdio(stdio) = &upstream.transport {
+                warnings.extend(warn_of_secrets(upstream, stdio, locator));
+                warnings.extend(warn_of_versions(upstream, stdio, locator));
             }
         }
         findings
@@ -144,13 +141,6 @@ impl Snapshot {
         let mend = "set `portcullis.namespace` to a shorter word";
         Some(locator.in_entry(upstream, &[], message).mend(mend))
     }
-}
-
-/// HTTP-38: what cannot be spoken yet is said before it is tried.
-fn warn_of_transport(upstream: &Upstream, remote: &Remote, locator: Locator<'_>) -> Option<Problem> {
-    let message = "the older HTTP+SSE transport is not supported yet, so this server will not be reached";
-    let mend = "set `type: http` if the server has Streamable HTTP as well, often under /mcp";
-    (remote.kind == RemoteKind::Sse).then(|| locator.in_entry(upstream, &["type"], message).mend(mend))
 }
 
 /// everybody on the machine can read the arguments of a process.

@@ -167,9 +167,9 @@ pub struct Remote {
 pub enum RemoteKind {
     /// Streamable HTTP.
     Http,
-    /// The older transport with a separate event stream, which is not supported yet.
+    /// HTTP+SSE, the older transport with an event stream beside the requests.
     Sse,
-    /// Nothing is said about it: Streamable HTTP, with a hint at the older one if that is refused.
+    /// Nothing is said about it: Streamable HTTP, or the older one if that is refused.
     Auto,
 }
 

@@ -79,7 +79,7 @@ pub enum Unsent {
     /// The other side knows nothing of the line any more: it has ended, for this reason, and the message had no effect.
     Over(&'static str),
     /// The other side refused it with the answer to it.
-    Answered(Message),
+    Answered(Box<Message>),
     /// This message failed, and nothing else did.
     Failed(Failure),
 }
@@ -235,7 +235,7 @@ impl<O: Outlet> Line<O> {
             };
             match deadline.next(step).await.map_err(Failure::plain)? {
                 Step::Left(Ok(())) => left = true,
-                Step::Left(Err(Unsent::Answered(message))) => return Ok(message),
+                Step::Left(Err(Unsent::Answered(message))) => return Ok(*message),
                 Step::Left(Err(unsent)) => return Err(self.unsent(unsent).await),
                 Step::Heard(Sign::Alive) => {}
                 Step::Heard(Sign::Answer(answer)) => return answer.map_err(Failure::plain),
@@ -249,8 +249,10 @@ impl<O: Outlet> Line<O> {
         match unsent {
             Unsent::Failed(failure) => return failure,
             Unsent::Over(why) => self.lose(why),
-            // Where the news do not come in time, the reason stays unknown.
-            Unsent::Ending | Unsent::Answered(_) => drop(clock::within(ENDING, self.closed.cancelled()).await),
+            Unsent::Ending | Unsent::Answered(_) => {
+                // Where the news do not come in time, the reason stays unknown.
+                let _ = clock::within(ENDING, self.closed.cancelled()).await;
+            }
         }
         Failure::plain(self.manners.blame.unsent(self.why()))
     }
@@ -277,11 +279,8 @@ impl<O: Outlet> Line<O> {
         if !self.closed.is_cancelled() {
             let at = clock::now();
             // The first reason counts.
-            let _ = self.lost.set(Loss {
-                at,
-                lived: at.saturating_duration_since(self.began),
-                why: why.into(),
-            });
+            let _ =
+                self.lost.set(Loss { at, lived: at.saturating_duration_since(self.began), why: why.into() });
         }
         self.closed.cancel();
     }

@@ -222,12 +222,30 @@ async fn f_095_localhost_is_tried_both_ways() {
     rig.connect().await.unwrap();
 }
 
-/// LSSE: the older transport is named, not guessed at.
+/// HTTP-38: what speaks neither transport is told as that, and what refuses for other reasons is not asked again.
 #[tokio::test]
-async fn the_older_transport_fails_alone_with_a_hint() {
-    let rig = Rig::new(r#""type": "sse", "url": "http://127.0.0.1:9/sse""#);
-    assert!(rig.connect().await.unwrap_err().to_string().contains("HTTP+SSE"));
+async fn http_38_the_older_transport_is_tried_where_the_newer_is_unknown() {
     let server = Server::start(|_| status("405 Method Not Allowed", "", "")).await;
-    let fault = Rig::new(&entry(&server)).connect().await.unwrap_err();
-    assert!(fault.to_string().contains("HTTP+SSE"), "{fault}");
+    let fault = Rig::new(&entry(&server)).connect().await.unwrap_err().to_string();
+    assert!(fault.contains("neither Streamable HTTP") && fault.contains("HTTP+SSE"), "{fault}");
+    assert_eq!(verbs(&server), ["POST", "GET"]);
+    for refusal in ["401 Unauthorized", "403 Forbidden", "429 Too Many Requests", "500 Internal Server Error"]
+    {
+        let server = Server::start(move |_| status(refusal, "", "")).await;
+        assert!(Rig::new(&entry(&server)).connect().await.is_err());
+        assert_eq!(verbs(&server), ["POST"], "{refusal}");
+    }
+}
+
+/// What is stated in the entry is not doubted.
+#[tokio::test]
+async fn the_older_transport_is_not_tried_where_the_newer_is_stated() {
+    let server = Server::start(|_| status("404 Not Found", "", "")).await;
+    let stated = format!(r#""type": "http", {}"#, entry(&server));
+    assert!(Rig::new(&stated).connect().await.is_err());
+    assert_eq!(verbs(&server), ["POST"]);
+}
+
+fn verbs(server: &Server) -> Vec<String> {
+    server.seen().into_iter().map(|seen| seen.verb).collect()
 }

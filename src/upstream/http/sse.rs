@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::base::tasks;
+use crate::base::{caps, tasks};
+use crate::call::Fault;
 use crate::mcp::revision::Revision;
 use crate::upstream::blame::Blame;
 use crate::upstream::deadline::Deadline;
@@ -28,9 +29,6 @@ use crate::upstream::report::Dropped;
 use crate::upstream::unbound::Channel;
 
 pub use self::posts::Posts;
-
-/// As much of a refusal is read.
-const REFUSAL_BYTES: usize = crate::base::caps::ERROR_BODY_BYTES;
 
 /// Opens the stream and meets the upstream over it.
 ///
@@ -83,15 +81,13 @@ async fn begin(way: &Way, deadline: &Deadline) -> Result<(Events, Url), Unmet> {
 /// What a refusal of the stream means: that there is none, unless it speaks of other things (HTTP-38).
 async fn refused(received: Received, blame: &Blame, deadline: &Deadline) -> Unmet {
     let Received { status, headers, content } = received;
-    let body = match deadline.next(content.head(REFUSAL_BYTES)).await {
+    let body = match deadline.next(content.head(caps::ERROR_BODY_BYTES)).await {
         Ok(body) => body,
         Err(late) => return Failure::plain(late).into(),
     };
     let refused = Refused { status, headers: &headers, body: &body, id: 0, safe: true, session: false };
     match refused.meaning(blame) {
-        Refusal::Fault(fault) if !matches!(fault, crate::call::Fault::Protocol { .. }) => {
-            Failure::plain(fault).into()
-        }
+        Refusal::Fault(fault) if !matches!(fault, Fault::Protocol { .. }) => Failure::plain(fault).into(),
         _ => Unmet::Absent(status_told(status)),
     }
 }

@@ -116,7 +116,7 @@ impl Office {
         let body = content.head(caps::ERROR_BODY_BYTES).await;
         let refused = Refused { status, headers: &headers, body: &body, id, safe, session: true };
         Err(match refused.meaning(&self.way.blame) {
-            Refusal::Error(message) => Unsent::Answered(message),
+            Refusal::Error(message) => Unsent::Answered(Box::new(message)),
             Refusal::SessionGone => Unsent::Over("it knows nothing of the connection any more"),
             Refusal::Fault(fault) => Unsent::Failed(Failure::plain(fault)),
         })
