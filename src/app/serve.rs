@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::app::signals::Signals;
 use crate::base::{clock, tasks};
 use crate::config::snapshot::{Runtime as Spread, Snapshot};
 use crate::downstream::listen;
+use crate::downstream::local::LocalSocket;
 use crate::telemetry::events::app::{ConfigWarning, Listening, Shore as Side, Started};
 use crate::telemetry::{Telemetry, UPKEEP_EVERY};
 
@@ -40,6 +42,14 @@ pub enum ServeError {
         address: SocketAddr,
         /// For whom: `clients` or `the operator`.
         side: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The Unix socket cannot be bound.
+    #[error("cannot listen on the Unix socket {} of `portcullis.socket`", path.display())]
+    Socket {
+        /// Its file.
+        path: PathBuf,
         /// What the system says.
         source: io::Error,
     },
@@ -68,8 +78,15 @@ where
     };
     let mut operator = bind(config.admin_listen, "the operator", 1)?;
     let clients = bind(config.listen, "clients", copies)?;
+    let local = config.socket.as_ref().map(|path| {
+        LocalSocket::bind(path).map_err(|source| ServeError::Socket { path: path.clone(), source })
+    });
+    let local = local.transpose()?;
     for (side, socket) in [(Side::Clients, &clients[0]), (Side::Operator, &operator[0])] {
         Listening { shore: side, address: &socket.local_addr()? }.emit();
+    }
+    if let Some(path) = &config.socket {
+        Listening { shore: Side::Clients, address: &path.display() }.emit();
     }
     let addresses = (clients[0].local_addr()?, operator[0].local_addr()?);
     // The catalog's tasks and the children live on the home run time.
@@ -82,7 +99,8 @@ where
     let stop = CancellationToken::new();
     let threads = spread_out(spread, clients, &gateway, &stop)?;
     home.block_on(async {
-        let sockets = Sockets { clients: threads.left_over, operator: operator.swap_remove(0) };
+        let operator = operator.swap_remove(0);
+        let sockets = Sockets { clients: threads.left_over, local, operator };
         live(&gateway, telemetry, sockets, after, &stop).await
     })?;
     for thread in threads.running {
@@ -150,6 +168,7 @@ fn spread_out(
 /// The sockets that the home run time serves.
 struct Sockets {
     clients: Vec<std::net::TcpListener>,
+    local: Option<LocalSocket>,
     operator: std::net::TcpListener,
 }
 
@@ -161,11 +180,15 @@ async fn live(
     after: impl Future<Output = ()> + Send + 'static,
     stop: &CancellationToken,
 ) -> io::Result<()> {
-    let Sockets { clients, operator } = sockets;
+    let Sockets { clients, local, operator } = sockets;
     let work = tasks::Group::new();
     for socket in clients {
         let served = listen::run(gateway.shore.clone(), socket, stop.clone());
         work.spawn("listening", async move { drop(served.await) }).detach();
+    }
+    if let Some(local) = local {
+        let served = listen::serve(gateway.shore.clone(), local.listener()?, stop.clone());
+        work.spawn("listening on the Unix socket", served).detach();
     }
     let gauge = Arc::new(Gauge { catalog: gateway.catalog.clone(), shore: gateway.shore.clone() });
     let closed = CancellationToken::new();

@@ -45,6 +45,7 @@ impl Snapshot {
             children: gateway.children,
             drain: gateway.drain,
             log: gateway.log,
+            socket: gateway.socket,
             state_directory: gateway.state_directory,
             seal_keys: gateway.seal_keys,
             runtime: gateway.runtime,

@@ -40,6 +40,8 @@ pub struct Snapshot {
     pub environment: Arc<Environment>,
     /// The address for clients.
     pub listen: SocketAddr,
+    /// The Unix socket for clients, absolute.
+    pub socket: Option<PathBuf>,
     /// The address for the operator.
     pub admin_listen: SocketAddr,
     /// The upstreams that can be tried, in the order of the file.

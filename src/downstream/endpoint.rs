@@ -43,7 +43,7 @@ pub struct Caller<'r> {
     pub who: Arc<Principal>,
     /// Where.
     pub endpoint: Endpoint,
-    /// Where the connection comes from.
+    /// Where the connection comes from; none for a client on this machine, at the Unix socket.
     pub peer: Option<IpAddr>,
     /// The head of the request.
     pub head: &'r Parts,

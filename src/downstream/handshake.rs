@@ -53,7 +53,7 @@ impl<'r> Door<'r> {
             who: caller.who.clone(),
             endpoint: caller.endpoint,
             path: caller.head.uri.path(),
-            is_local: caller.peer.is_some_and(|peer| peer.to_canonical().is_loopback()),
+            is_local: caller.peer.is_none_or(|peer| peer.to_canonical().is_loopback()),
         }
     }
 }

@@ -3,12 +3,13 @@
 //! *On drop* of the future: the listener closes; connections run on until they end by themselves.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +23,7 @@ use crate::telemetry::events::downstream::{AcceptFailed, ConnectionOpened};
 const PROBE: Duration = Duration::from_secs(60);
 
 /// Connections that the kernel keeps for us until we accept them.
-const BACKLOG: i32 = 4096;
+pub(super) const BACKLOG: i32 = 4096;
 
 /// The pause after a failed accept: a process out of descriptors needs a moment, not a busy loop (F-086).
 const PAUSE: Duration = Duration::from_millis(100);
@@ -69,7 +70,30 @@ fn socket(address: SocketAddr, sharing: Sharing) -> io::Result<std::net::TcpList
     Ok(socket.into())
 }
 
-/// Accepts and serves until `stop`; returns when connections have finished what they had begun.
+/// What accepts connections of one kind.
+pub trait Listener: Send + Sync + 'static {
+    /// A connection.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next connection, and the address that it comes from; none for a client on this machine that has no address. Safe
+    /// to cancel.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Option<IpAddr>)>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<(TcpStream, Option<IpAddr>)> {
+        let (stream, peer) = TcpListener::accept(self).await?;
+        tune(&stream);
+        Ok((stream, Some(peer.ip())))
+    }
+}
+
+/// Accepts and serves on a TCP socket, as [`serve`] does.
 ///
 /// # Errors
 /// When the socket cannot be used on this run time.
@@ -78,7 +102,12 @@ pub async fn run(
     socket: std::net::TcpListener,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let listener = TcpListener::from_std(socket)?;
+    serve(shore, TcpListener::from_std(socket)?, stop).await;
+    Ok(())
+}
+
+/// Accepts and serves until `stop`; returns when connections have finished what they had begun.
+pub async fn serve(shore: Arc<Shore>, listener: impl Listener, stop: CancellationToken) {
     let engines = Arc::new(Engines::new(shore.config.http.header_limit));
     let connections = tasks::Group::new();
     loop {
@@ -91,9 +120,7 @@ pub async fn run(
         match accepted {
             Ok((stream, peer, permit)) => {
                 let open = (ConnectionOpened.emit(), permit);
-                tune(&stream);
-                let work =
-                    connection::serve(shore.clone(), engines.clone(), stream, Some(peer.ip()), stop.clone());
+                let work = connection::serve(shore.clone(), engines.clone(), stream, peer, stop.clone());
                 connections.spawn("client connection", work.map(move |()| drop(open))).detach();
             }
             Err(error) => {
@@ -105,7 +132,6 @@ pub async fn run(
     drop(listener);
     // Who is still here after this is cut off with the run time.
     let _ = connections.drain(LAST).await;
-    Ok(())
 }
 
 /// A connection that cannot be tuned still works.
@@ -116,10 +142,10 @@ fn tune(stream: &TcpStream) {
 }
 
 /// Takes the next connection once there is room for it; those that come meanwhile wait in the kernel. Safe to cancel.
-async fn accept(
-    listener: &TcpListener,
+async fn accept<L: Listener>(
+    listener: &L,
     room: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+) -> io::Result<(L::Stream, Option<IpAddr>, OwnedSemaphorePermit)> {
     let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
     Ok((stream, peer, permit))

@@ -16,6 +16,7 @@ pub mod exchange;
 pub mod handshake;
 pub mod legacy;
 pub mod listen;
+pub mod local;
 pub mod many;
 pub mod media;
 pub mod old_sse;

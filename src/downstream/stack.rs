@@ -59,7 +59,7 @@ async fn checked(
 ) -> Result<Response<OutBody>, Refusal> {
     let (parts, body) = request.into_parts();
     // 3. Before any work: DNS rebinding and foreign pages.
-    shore.access.check(&parts)?;
+    shore.access.check(&parts, peer)?;
     // 4. Paths and methods that we do not serve cost nothing more.
     let (transport, endpoint) = shore.route(parts.uri.path()).ok_or(Refusal::NoEndpoint)?;
     if cors::is_preflight(&parts) {

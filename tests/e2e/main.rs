@@ -22,6 +22,7 @@ mod health;
 mod ids;
 mod keys;
 mod leaks;
+mod local_socket;
 mod names;
 mod pages;
 mod passthrough;

@@ -30,6 +30,10 @@ pub struct Gateway {
     /// The address for clients. Port 0 picks a free one; the address that was bound is logged.
     #[schemars(with = "String")]
     pub listen: SocketAddr,
+    /// A Unix socket for clients, besides the address: its file, which only the user that runs the gateway can use. Relative
+    /// to this file.
+    #[schemars(with = "Option<String>")]
+    pub socket: Option<PathBuf>,
     /// The operator's own listener.
     pub admin: Admin,
     /// A folder for what should outlive a restart: keys, the last known lists. Relative to this file.
@@ -94,6 +98,7 @@ impl Default for Gateway {
     fn default() -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, CLIENT_PORT).into(),
+            socket: None,
             admin: Admin::default(),
             state_directory: None,
             seal_keys: Vec::new(),
@@ -122,6 +127,7 @@ impl Gateway {
         let default = Self::default();
         Self {
             listen: table.read("listen", |field| field.socket()).unwrap_or(default.listen),
+            socket: table.read("socket", |field| field.path()),
             admin: table.read("admin", |field| field.table(Admin::decode)).unwrap_or_default(),
             state_directory: table.read("stateDirectory", |field| field.path()),
             seal_keys: table.read("sealKeys", |field| field.list(seal_key)).unwrap_or_default(),

@@ -6,7 +6,7 @@ use crate::config::snapshot::Addresses;
 #[test]
 fn settings_are_read() {
     let snapshot = read_gateway(
-        r#"{"listen": "localhost:0", "admin": {"listen": "[::1]:9"}, "runtime": "shared",
+        r#"{"listen": "localhost:0", "admin": {"listen": "[::1]:9"}, "socket": "s.sock", "runtime": "shared",
             "stateDirectory": "s", "maxMessage": "1MiB", "http": {"keepAlive": 0, "bodyLimit": 4096,
             "allowedOrigins": ["https://App.Example.com/"], "publicUrl": "https://h/x"},
             "log": {"level": "debug"}, "catalog": {"refresh": 90}}"#,
@@ -14,6 +14,7 @@ fn settings_are_read() {
     .unwrap();
     assert_eq!(snapshot.listen.to_string(), "127.0.0.1:0");
     assert_eq!(snapshot.admin_listen.to_string(), "[::1]:9");
+    assert!(snapshot.socket.is_some_and(|path| path.ends_with("s.sock")));
     assert_eq!(snapshot.max_message, 1 << 20);
     assert!(snapshot.http.keep_alive.is_zero());
     assert_eq!(snapshot.http.body_limit, 4096);
