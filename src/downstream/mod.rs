@@ -1,7 +1,8 @@
 //! The client shore: sockets, Streamable HTTP, sessions and streams of clients.
 //!
 //! A connection is accepted in [`listen`] and served in [`connection`]; each request goes down [`stack`], is decided on in
-//! [`endpoint`], and becomes a call in [`one`]; its answer goes out through [`answer`] or [`events`].
+//! [`endpoint`], and becomes a call in [`one`]; its answer goes out through [`answer`] or [`events`]. HTTP+SSE of
+//! 2024-11-05 is decided on in [`old_sse`]; [`local`] is the Unix socket.
 
 pub mod access;
 pub mod answer;

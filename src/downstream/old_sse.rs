@@ -12,6 +12,8 @@
 mod stream;
 mod table;
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
@@ -20,6 +22,7 @@ use crate::downstream::body::OutBody;
 use crate::downstream::duplex;
 use crate::downstream::endpoint::{self, Caller};
 use crate::downstream::handshake::{self, Opened, Unopened};
+use crate::downstream::legacy::session::Entry;
 use crate::downstream::legacy::track::Framing;
 use crate::downstream::media::Accepts;
 use crate::downstream::rescue::{self, Refusal};
@@ -56,34 +59,30 @@ pub fn get(caller: &Caller<'_>) -> Result<Response<OutBody>, Refusal> {
 pub async fn post(caller: Caller<'_>, body: Incoming) -> Result<Response<OutBody>, Refusal> {
     let text = endpoint::text(&caller, body).await?;
     if batch::is_batch(&text) {
-        let session = session(&caller, None)?;
-        let entry = caller.shore.sessions.find(&session, &caller.who, caller.endpoint);
-        duplex::take_batch(caller.shore, &*entry.ok_or(Refusal::UnknownSession(None))?, &text)?;
+        duplex::take_batch(caller.shore, &*session(&caller, None)?, &text)?;
         return Ok(rescue::bare(StatusCode::ACCEPTED));
     }
     let message = Message::parse(text)?;
     if message.kind() == Kind::Request && message.method() == "initialize" {
         initialize(&caller, message).await?;
     } else {
-        let id = message.id();
-        let session = session(&caller, id.clone())?;
-        let entry = caller.shore.sessions.find(&session, &caller.who, caller.endpoint);
-        duplex::take(caller.shore, &*entry.ok_or(Refusal::UnknownSession(id))?, message)?;
+        duplex::take(caller.shore, &*session(&caller, message.id())?, message)?;
     }
     Ok(rescue::bare(StatusCode::ACCEPTED))
 }
 
 /// The session of the stream that the request names.
-fn session(caller: &Caller<'_>, id: Option<Id>) -> Result<Box<str>, Refusal> {
-    match stream(caller) {
-        None => Err(Refusal::UnknownSession(id)),
-        Some(stream) => {
-            stream.session().ok_or(Refusal::Invalid { what: "the session is not initialized yet", id })
-        }
-    }
+fn session(caller: &Caller<'_>, id: Option<Id>) -> Result<Arc<Entry>, Refusal> {
+    let Some(stream) = stream(caller) else { return Err(Refusal::UnknownSession(id)) };
+    let Some(session) = stream.session() else {
+        return Err(Refusal::Invalid { what: "the session is not initialized yet", id });
+    };
+    // It may have ended in this moment.
+    let found = caller.shore.sessions.find(&session, &caller.who, caller.endpoint);
+    found.ok_or(Refusal::UnknownSession(id))
 }
 
-fn stream(caller: &Caller<'_>) -> Option<std::sync::Arc<table::Stream>> {
+fn stream(caller: &Caller<'_>) -> Option<Arc<table::Stream>> {
     let query = caller.head.uri.query()?;
     let handle = query.split('&').find_map(|pair| pair.strip_prefix(HANDLE)?.strip_prefix('='))?;
     caller.shore.streams.find(handle, &caller.who, caller.endpoint)
