@@ -98,7 +98,7 @@ impl Gateway {
     /// Waits until a tool of each of these beginnings is listed: upstreams are found in the background.
     async fn ready(&self, beginnings: Vec<String>) {
         let end = Instant::now() + READY;
-        let client = RustClient::connect(&self.endpoint(), None).await;
+        let client = RustClient::connect(&self.endpoint()).await;
         loop {
             let names = client.tool_names().await;
             let lacking: Vec<_> = beginnings

@@ -14,6 +14,7 @@
     reason = "what the package keeps to one place each is free in its tests"
 )]
 
+mod carried;
 mod clients;
 mod conformance;
 mod gateway;

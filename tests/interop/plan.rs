@@ -8,6 +8,9 @@
 //! | `read`, `prompt`, `complete`, `ping`, `level` | `result` |
 //! | `parallel` | `outcomes` of steps that ran side by side |
 //! | `until` | the outcome of a step, repeated until it contains a text |
+//! | `subscribe`, `unsubscribe` | `result` |
+//! | `roots` | `told`: that its roots have changed |
+//! | `asked` | `asked`: what the server has asked since, if the client answers |
 //! | `forget`, `notified` | `notified`: each of these methods came since they were forgotten |
 //!
 //! A step that fails has the outcome `error` with `code` and `message`.
@@ -77,10 +80,21 @@ impl Client {
 
     /// Connects, performs the steps in turn, disconnects.
     pub async fn run(self, target: &Target, steps: &[Value]) -> Report {
-        let mut plan = json!({ "target": target.plan(), "steps": steps, "stepTimeoutMs": STEP.as_millis() });
+        self.perform(target, steps, false).await
+    }
+
+    /// The same as a client that can be asked for everything, and answers.
+    pub async fn run_answering(self, target: &Target, steps: &[Value]) -> Report {
+        self.perform(target, steps, true).await
+    }
+
+    async fn perform(self, target: &Target, steps: &[Value], answers: bool) -> Report {
+        let mut plan = json!({
+            "target": target.plan(), "steps": steps, "stepTimeoutMs": STEP.as_millis(), "answers": answers,
+        });
         let program = match self {
             Self::Rust(revision) => {
-                return tokio::time::timeout(PLAN, rust_client::run(target, revision, steps))
+                return tokio::time::timeout(PLAN, rust_client::run(target, revision, steps, answers))
                     .await
                     .expect("the Rust client is done in time");
             }

@@ -34,6 +34,7 @@ async def streams(target):
 class Driver:
     def __init__(self):
         self.session = None
+        self.questions = []
         self.notices = []
         self.token = None
         self.changed = asyncio.Condition()
@@ -48,6 +49,46 @@ class Driver:
             if isinstance(notice, types.ProgressNotification):
                 self.token = notice.params.progressToken
             self.changed.notify_all()
+
+    def note(self, method, params):
+        """Keeps a question. Ids of pages are the gateway's own; what else is in them is nobody's to look at."""
+        shown = plain(params) if params else {}
+        self.questions.append({"method": method, "params": {k: v for k, v in shown.items() if k not in ("elicitationId", "_meta")}})
+
+    async def sample(self, _context, params):
+        self.note("sampling/createMessage", params)
+        heard = types.TextContent(type="text", text=f"heard: {params.messages[-1].content.text}")
+        return types.CreateMessageResult(role="assistant", content=heard, model="none", stopReason="endTurn")
+
+    async def elicit(self, _context, params):
+        self.note("elicitation/create", params)
+        if params.mode == "url":
+            return types.ElicitResult(action="accept")
+        return types.ElicitResult(action="accept", content={"username": "ada", "email": "ada@example.org"})
+
+    async def show_roots(self, _context):
+        self.note("roots/list", None)
+        return types.ListRootsResult(roots=[types.Root(uri="file:///interop/root", name="root")])
+
+    def answers(self):
+        """How the session answers, where it is to."""
+        if not PLAN.get("answers"):
+            return {}
+        return {"sampling_callback": self.sample, "elicitation_callback": self.elicit, "list_roots_callback": self.show_roots}
+
+    async def subscribe(self, step):
+        return {"result": plain(await self.session.subscribe_resource(AnyUrl(step["uri"])))}
+
+    async def unsubscribe(self, step):
+        return {"result": plain(await self.session.unsubscribe_resource(AnyUrl(step["uri"])))}
+
+    async def roots(self, _step):
+        await self.session.send_roots_list_changed()
+        return {"told": True}
+
+    async def asked(self, _step):
+        asked, self.questions = self.questions, []
+        return {"asked": asked}
 
     async def list(self, step):
         what = step["what"]
@@ -137,7 +178,7 @@ async def main():
     driver = Driver()
     async with streams(PLAN["target"]) as (read, write, session_id):
         info = types.Implementation(name="interop-python", version="1.0.0")
-        async with ClientSession(read, write, timedelta(seconds=PATIENCE), message_handler=driver.hear, client_info=info) as session:
+        async with ClientSession(read, write, timedelta(seconds=PATIENCE), message_handler=driver.hear, client_info=info, **driver.answers()) as session:
             driver.session = session
             server = await asyncio.wait_for(session.initialize(), PATIENCE)
             outcomes = [await driver.perform(step) for step in PLAN["steps"]]

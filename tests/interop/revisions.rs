@@ -33,12 +33,24 @@ async fn older_clients_get_their_revision_and_the_same_answers() {
         assert_eq!(through.revision, revision, "{client:?} through the gateway");
         let (alpha, beta) = through.outcomes.split_at(steps[0].len());
         for (namespace, steps, outcomes) in [("alpha", &steps[0], alpha), ("beta", &steps[1], beta)] {
-            let found = compare(Names::Under(namespace), steps, &direct.outcomes, outcomes);
+            let mut expected = direct.outcomes.clone();
+            if revision == "2024-11-05" {
+                expected.iter_mut().for_each(without_messages);
+            }
+            let found = compare(Names::Under(namespace), steps, &expected, outcomes);
             differences.extend(found.into_iter().map(|difference| format!("{client:?}: {difference}")));
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     gateway.stop().await;
+}
+
+/// PROG-02: progress has had a message since 2025-03-26 only. The fixture sends one all the same; the gateway takes care.
+fn without_messages(outcome: &mut Value) {
+    let reports = outcome["progress"].as_array_mut().into_iter().flatten();
+    for report in reports.filter_map(Value::as_object_mut) {
+        report.remove("message");
+    }
 }
 
 /// What all these revisions have.

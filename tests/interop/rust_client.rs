@@ -1,12 +1,21 @@
 //! Drives the official Rust client through a plan, as the scripts beside it drive the others.
 #![allow(deprecated, reason = "the SDK deprecates what the revisions under test have")]
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use rmcp::{
-    ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient,
-    model::{ClientConfig, ClientRequest, PingRequest, ProgressNotificationParam, Request, ServerResult},
-    service::{NotificationContext, PeerRequestOptions, RunningService, ServiceError},
+    ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, RoleClient,
+    model::{
+        ClientConfig, ClientRequest, CreateMessageRequestParams, CreateMessageResult, CustomNotification,
+        ElicitRequestParams, ElicitResult, ListRootsResult, LoggingMessageNotificationParam, PingRequest,
+        ProgressNotificationParam, Request, ResourceUpdatedNotificationParam, ServerResult,
+    },
+    service::{NotificationContext, PeerRequestOptions, RequestContext, RunningService, ServiceError},
     transport::StreamableHttpClientTransport,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -19,8 +28,8 @@ use crate::plan::{Report, Target};
 const STEP: Duration = Duration::from_secs(60);
 
 /// Performs the steps in turn in a session of its own.
-pub async fn run(target: &Target, revision: &str, steps: &[Value]) -> Report {
-    let client = RustClient::connect(target, Some(revision)).await;
+pub async fn run(target: &Target, revision: &str, steps: &[Value], answers: bool) -> Report {
+    let client = RustClient::open(target, Some(revision), answers).await;
     let mut outcomes = Vec::new();
     for step in steps {
         outcomes.push(client.perform(step).await);
@@ -46,6 +55,9 @@ pub struct RustClient {
 #[derive(Clone)]
 struct Listener {
     revision: String,
+    /// Whether it answers questions.
+    answers: bool,
+    asked: Arc<Mutex<Vec<Value>>>,
     notices: Arc<watch::Sender<Vec<&'static str>>>,
     progress: Arc<watch::Sender<Vec<ProgressNotificationParam>>>,
 }
@@ -54,11 +66,71 @@ impl ClientHandler for Listener {
     fn get_info(&self) -> ClientConfig {
         let mut info = ClientConfig::default();
         info.protocol_version = typed(json!(self.revision)).expect("a revision is a text");
+        if self.answers {
+            let capabilities = json!({
+                "sampling": {}, "elicitation": { "form": {}, "url": {} }, "roots": { "listChanged": true },
+            });
+            info.capabilities = typed(capabilities).expect("these are capabilities");
+        }
         info
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        let params = self.question("sampling/createMessage", &params);
+        let heard =
+            params["messages"].as_array().and_then(|all| all.last()).map(|last| &last["content"]["text"]);
+        let text = format!("heard: {}", heard.and_then(Value::as_str).unwrap_or_default());
+        answer(json!({
+            "role": "assistant", "content": { "type": "text", "text": text }, "model": "none", "stopReason": "endTurn",
+        }))
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let params = self.question("elicitation/create", &params);
+        answer(if params["mode"] == "url" {
+            json!({ "action": "accept" })
+        } else {
+            json!({ "action": "accept", "content": { "username": "ada", "email": "ada@example.org" } })
+        })
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        self.question("roots/list", &json!({}));
+        answer(json!({ "roots": [{ "uri": "file:///interop/root", "name": "root" }] }))
+    }
+
+    async fn on_logging_message(
+        &self,
+        _: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.note("notifications/message");
+    }
+
+    async fn on_resource_updated(
+        &self,
+        _: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.note("notifications/resources/updated");
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         self.progress.send_modify(|all| all.push(progress));
+    }
+
+    async fn on_custom_notification(&self, other: CustomNotification, _: NotificationContext<RoleClient>) {
+        if other.method == "notifications/elicitation/complete" {
+            self.note("notifications/elicitation/complete");
+        }
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -78,6 +150,24 @@ impl Listener {
     fn note(&self, method: &'static str) {
         self.notices.send_modify(|all| all.push(method));
     }
+
+    /// Keeps a question, and gives its parameters. Ids of pages are the gateway's own; what else is in them is nobody's
+    /// to look at.
+    fn question(&self, method: &str, params: &impl Serialize) -> Value {
+        let mut params = value(params).expect("a question is JSON");
+        if let Some(members) = params.as_object_mut() {
+            members.retain(|name, _| !["elicitationId", "_meta"].contains(&name.as_str()));
+        }
+        self.asked
+            .lock()
+            .expect("no test panics with it")
+            .push(json!({ "method": method, "params": params }));
+        params
+    }
+}
+
+fn answer<T: DeserializeOwned>(answer: Value) -> Result<T, ErrorData> {
+    typed(answer).map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }
 
 /// Why a step failed: the outcome to report.
@@ -106,9 +196,15 @@ fn failure(message: String) -> Failure {
 type Outcome = Result<Value, Failure>;
 
 impl RustClient {
-    pub async fn connect(target: &Target, revision: Option<&str>) -> Self {
+    pub async fn connect(target: &Target) -> Self {
+        Self::open(target, None, false).await
+    }
+
+    async fn open(target: &Target, revision: Option<&str>, answers: bool) -> Self {
         let heard = Listener {
             revision: revision.unwrap_or("2025-11-25").to_owned(),
+            answers,
+            asked: Arc::default(),
             notices: Arc::default(),
             progress: Arc::default(),
         };
@@ -161,6 +257,22 @@ impl RustClient {
             "complete" => result(client.complete(params(step)?).await?),
             "level" => result(client.set_level(params(step)?).await?),
             "ping" => result(client.send_request(ClientRequest::PingRequest(PingRequest::default())).await?),
+            "subscribe" => {
+                self.service.subscribe(params(step)?).await?;
+                Ok(json!({ "result": {} }))
+            }
+            "unsubscribe" => {
+                self.service.unsubscribe(params(step)?).await?;
+                Ok(json!({ "result": {} }))
+            }
+            "roots" => {
+                self.service.notify_roots_list_changed().await?;
+                Ok(json!({ "told": true }))
+            }
+            "asked" => {
+                let asked = std::mem::take(&mut *self.heard.asked.lock().expect("no test panics with it"));
+                Ok(json!({ "asked": asked }))
+            }
             "parallel" => self.parallel(step).await,
             "until" => self.until(step).await,
             "forget" => {

@@ -37,8 +37,24 @@ class Notices {
 }
 
 const notices = new Notices();
-const client = new Client({ name: 'interop-typescript', version: '1.0.0' }, { capabilities: {} });
+const CAPABILITIES = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } };
+const client = new Client({ name: 'interop-typescript', version: '1.0.0' }, { capabilities: plan.answers ? CAPABILITIES : {} });
 client.fallbackNotificationHandler = async ({ method }) => notices.add(method);
+
+// What the server asks, and the answers of a person and a model who are always there.
+let asked = [];
+if (plan.answers) {
+  const types = await import(`${sdk}/types.js`);
+  const answer = (schema, reply) => client.setRequestHandler(schema, ({ method, params }) => {
+    // Ids of pages are the gateway's own; what else is in them is nobody's to look at.
+    const { elicitationId: _id, _meta, ...shown } = params ?? {};
+    asked.push({ method, params: shown });
+    return reply(params);
+  });
+  answer(types.CreateMessageRequestSchema, ({ messages }) => ({ role: 'assistant', content: { type: 'text', text: `heard: ${messages.at(-1).content.text}` }, model: 'none', stopReason: 'endTurn' }));
+  answer(types.ElicitRequestSchema, ({ mode }) => (mode === 'url' ? { action: 'accept' } : { action: 'accept', content: { username: 'ada', email: 'ada@example.org' } }));
+  answer(types.ListRootsRequestSchema, () => ({ roots: [{ uri: 'file:///interop/root', name: 'root' }] }));
+}
 
 async function transport({ url, command, args, env }) {
   if (url) {
@@ -80,6 +96,14 @@ const OPS = {
   prompt: async ({ name, arguments: args }) => ({ result: await client.getPrompt({ name, arguments: args ?? {} }, patience) }),
   complete: async ({ ref, argument, context }) => ({ result: await client.complete({ ref, argument, ...(context ? { context } : {}) }, patience) }),
   ping: async () => ({ result: await client.ping(patience) }),
+  subscribe: async ({ uri }) => ({ result: await client.subscribeResource({ uri }, patience) }),
+  unsubscribe: async ({ uri }) => ({ result: await client.unsubscribeResource({ uri }, patience) }),
+  roots: async () => ({ told: (await client.sendRootsListChanged(), true) }),
+  async asked() {
+    const all = asked;
+    asked = [];
+    return { asked: all };
+  },
   level: async ({ level }) => ({ result: await client.setLoggingLevel(level, patience) }),
   parallel: async ({ steps }) => ({ outcomes: await Promise.all(steps.map(perform)) }),
   forget: async () => notices.forget(),
