@@ -142,8 +142,12 @@ async fn fare(name: &'static str, client: Client) -> Vec<Column> {
     let direct = client.run_answering(&measure.target(), &steps("direct")).await;
     sound(&direct);
     let by_http = Fixture::everything(&["--name", "only"]).await;
-    let ways: [(&str, Target); 2] =
-        [("HTTP", by_http.target()), ("stdio", peers::everything(&["--name", "only"]))];
+    let by_sse = Fixture::everything_by_sse(&["--name", "only"]).await;
+    let ways: [(&str, Target); 3] = [
+        ("HTTP", by_http.target()),
+        ("HTTP+SSE", by_sse.target()),
+        ("stdio", peers::everything(&["--name", "only"])),
+    ];
     let mut columns = Vec::new();
     for (upstream, target) in ways {
         let gateway = Gateway::alone(target).await;

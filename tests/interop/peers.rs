@@ -73,6 +73,13 @@ impl Fixture {
         Self::start(everything(&all)).await
     }
 
+    /// The same over HTTP+SSE, the older transport.
+    pub async fn everything_by_sse(options: &[&str]) -> Self {
+        let mut all = vec!["--sse", "0", "--follow-stdin"];
+        all.extend(options);
+        Self::start(everything(&all)).await
+    }
+
     /// The one on the Python SDK.
     pub async fn python() -> Self {
         let script = present(tests().join("fixtures/python_server.py"));

@@ -317,7 +317,13 @@ impl RustClient {
         reports.sort_by(|one, other| one.progress.total_cmp(&other.progress));
         let reports: Vec<_> = reports
             .into_iter()
-            .map(|report| json!({ "progress": report.progress, "total": report.total, "message": report.message }))
+            .map(|report| {
+                let mut shown = json!({ "progress": report.progress, "total": report.total });
+                if let Some(message) = report.message {
+                    shown["message"] = message.into();
+                }
+                shown
+            })
             .collect();
         Ok(json!({ "result": value(&answer)?, "progress": reports }))
     }
