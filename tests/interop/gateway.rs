@@ -133,6 +133,7 @@ impl Drop for Gateway {
 
 fn entry(target: &Target, mark: &str, settings: &Value) -> Value {
     let mut entry = match target {
+        Target::Url(url) if url.ends_with("/sse") => json!({ "type": "sse", "url": url }),
         Target::Url(url) => json!({ "type": "http", "url": url }),
         Target::Stdio { command, args, env } => {
             let mut env = env.clone();
