@@ -21,12 +21,16 @@ const CLIENTS: [(&str, Client); 3] =
 /// A feature and the steps that use it.
 type Feature = (&'static str, Vec<Value>);
 
-/// What a client of the fixture can do. Each step of the others has a result.
+/// All that a client and the fixture can do with each other.
 fn features(label: &str) -> Vec<Feature> {
+    [asked_for(label), other_way()].concat()
+}
+
+/// What a client asks for.
+fn asked_for(label: &str) -> Vec<Feature> {
     let own = Names::Own;
     let call = |name: &str| own.call(name, json!({}));
     let slow = |n: usize| own.call("probe_slow", json!({ "ms": 200 - 20 * n, "label": format!("{n}") }));
-    let watched = "test://watched-resource";
     vec![
         ("Lists of tools, prompts, resources, templates", lists()),
         (
@@ -79,6 +83,15 @@ fn features(label: &str) -> Vec<Feature> {
             ],
         ),
         ("Pings", vec![ping()]),
+    ]
+}
+
+/// What a server says, and what it asks, unasked.
+fn other_way() -> Vec<Feature> {
+    let own = Names::Own;
+    let call = |name: &str| own.call(name, json!({}));
+    let watched = "test://watched-resource";
+    vec![
         (
             "Log messages at the level asked for",
             vec![level("warning"), forget(), call("probe_log"), notified(&["notifications/message"])],

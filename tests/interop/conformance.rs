@@ -15,7 +15,7 @@ use crate::{
     process::Program,
 };
 
-const REVISION: &str = "2025-11-25";
+pub const REVISION: &str = "2025-11-25";
 /// What the pinned suite has for this revision.
 const SCENARIOS: usize = 33;
 /// How long the suite may take for one scenario, in milliseconds.
@@ -31,8 +31,8 @@ const OF_HTTP: [(&str, &str, &str); 1] = [(
 )];
 
 /// How often each check of a scenario had each status.
-type Checks = BTreeMap<(String, String), usize>;
-type Results = BTreeMap<String, Checks>;
+pub type Checks = BTreeMap<(String, String), usize>;
+pub type Results = BTreeMap<String, Checks>;
 
 #[tokio::test]
 async fn fixture_passes_all_scenarios_directly() {
@@ -132,13 +132,13 @@ async fn suite(url: &str) -> Results {
         .args([folder.path()])
         .output("", SUITE)
         .await;
-    let results = read(folder.path());
+    let results = read(folder.path(), "server-");
     assert!(!results.is_empty(), "the suite left no results: {output:?}");
     results
 }
 
-/// The results that the suite wrote: a folder for each scenario, with a time at the end of its name.
-fn read(folder: &Path) -> Results {
+/// The results that the suite wrote: a folder for each scenario, with `side` before its name and a time after it.
+pub fn read(folder: &Path, side: &str) -> Results {
     const TIME: usize = "-2025-01-01T00-00-00-000Z".len();
     #[derive(Deserialize)]
     struct Check {
@@ -149,7 +149,7 @@ fn read(folder: &Path) -> Results {
     for entry in fs::read_dir(folder).expect("the folder is there").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some(scenario) =
-            name.strip_prefix("server-").and_then(|name| name.get(..name.len().checked_sub(TIME)?))
+            name.strip_prefix(side).and_then(|name| name.get(..name.len().checked_sub(TIME)?))
         else {
             continue;
         };
@@ -163,6 +163,6 @@ fn read(folder: &Path) -> Results {
     results
 }
 
-fn count(checks: &Checks, status: &str) -> usize {
+pub fn count(checks: &Checks, status: &str) -> usize {
     checks.iter().filter(|((_, of), _)| of == status).map(|(_, times)| times).sum()
 }

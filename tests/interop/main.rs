@@ -25,3 +25,4 @@ mod process;
 mod real;
 mod revisions;
 mod rust_client;
+mod suite_client;
