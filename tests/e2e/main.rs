@@ -31,6 +31,7 @@ mod resume;
 mod security;
 mod session;
 mod sse_shore;
+mod sse_upstream;
 mod stdio_shore;
 mod transport;
 mod upstream_http;

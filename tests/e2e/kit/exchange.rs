@@ -97,6 +97,7 @@ pub enum Out {
 #[derive(Clone)]
 pub enum Outlet {
     Http(mpsc::Sender<Out>),
+    Sse(mpsc::UnboundedSender<Bytes>),
     Stdio(Strings),
 }
 
@@ -141,6 +142,7 @@ impl Exchange {
         match &self.outlet {
             // A peer that left is no fault of the server: the words are lost, as they would be.
             Outlet::Http(out) => drop(out.send(Out::Piece(bytes)).await),
+            Outlet::Sse(out) => drop(out.send(bytes)),
             Outlet::Stdio(strings) => strings.stdout(bytes),
         }
     }
@@ -149,14 +151,14 @@ impl Exchange {
     pub fn stderr(&self, bytes: impl Into<Bytes>) {
         match &self.outlet {
             Outlet::Stdio(strings) => strings.stderr(bytes),
-            Outlet::Http(_) => panic!("an HTTP server has no standard error here"),
+            Outlet::Http(_) | Outlet::Sse(_) => panic!("an HTTP server has no standard error here"),
         }
     }
 
     /// Sends one message, given as JSON text, before the answer.
     pub async fn send(&self, message: &str) {
         match &self.outlet {
-            Outlet::Http(_) => self.write(text::event(message)).await,
+            Outlet::Http(_) | Outlet::Sse(_) => self.write(text::event(message)).await,
             Outlet::Stdio(_) => self.write(format!("{message}\n")).await,
         }
     }
@@ -195,6 +197,7 @@ impl Exchange {
     pub async fn gone(&self) {
         match &self.outlet {
             Outlet::Http(out) => out.closed().await,
+            Outlet::Sse(out) => out.closed().await,
             Outlet::Stdio(strings) => strings.gone().await,
         }
     }

@@ -28,6 +28,7 @@ use super::metrics::Metrics;
 use super::piped::Piped;
 use super::process;
 use super::script::Server;
+use super::sse_server::{Sse, SseServer};
 use super::stdio_server::{Pipe, StdioServer};
 
 /// An entry of a configuration, and the server behind it where the gateway's test owns that.
@@ -65,6 +66,19 @@ impl From<&HttpServer> for Entry {
 impl From<&StdioServer> for Entry {
     fn from(server: &StdioServer) -> Self {
         server.entry().into()
+    }
+}
+
+impl From<&SseServer> for Entry {
+    fn from(server: &SseServer) -> Self {
+        server.entry().into()
+    }
+}
+
+impl From<Server<Sse>> for Entry {
+    fn from(server: Server<Sse>) -> Self {
+        let server = server.start();
+        Entry { json: server.entry(), keeps: Some(Box::new(server)) }
     }
 }
 

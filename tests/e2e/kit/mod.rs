@@ -30,6 +30,7 @@ pub mod puppet;
 pub mod reply;
 pub mod script;
 pub mod sse_client;
+pub mod sse_server;
 pub mod stdio_server;
 pub mod text;
 
@@ -43,5 +44,5 @@ pub use piped::Piped;
 pub use ports::{Refusing, Silent};
 pub use puppet::Place;
 pub use reply::{End, Page, Reply, said};
-pub use script::{NEWEST, REVISIONS, http_server, stdio_server, tool};
+pub use script::{NEWEST, REVISIONS, http_server, sse_server, stdio_server, tool};
 pub use sse_client::SseClient;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::exchange::{Exchange, Seen};
 use super::http_server::Http;
 use super::reply::Reply;
+use super::sse_server::Sse;
 use super::stdio_server::Pipe;
 
 /// The session revisions, newest first.
@@ -88,6 +89,11 @@ pub struct Server<T> {
 /// A Streamable HTTP server on loopback.
 pub fn http_server() -> Server<Http> {
     Server::new(Http::default())
+}
+
+/// A server of HTTP+SSE on loopback.
+pub fn sse_server() -> Server<Sse> {
+    Server::new(Sse::default())
 }
 
 /// A server that is started as a child, once for each connection.
