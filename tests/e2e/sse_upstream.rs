@@ -12,7 +12,7 @@ fn claim() -> Value {
     json!({"tools": {"listChanged": true}, "resources": {"subscribe": true, "listChanged": true}, "logging": {}})
 }
 
-/// The `n`th kind of question that a server may ask a client.
+/// The parameters of a question of this kind.
 fn question(kind: &str) -> Value {
     match kind {
         "elicitation/create" => {
@@ -135,7 +135,7 @@ async fn life_26_a_new_stream_stands_where_the_old_one_stood() {
         .start();
     let gateway = gateway().upstream("alpha", &alpha).start().await;
     let client = gateway.client().await;
-    let mut stream = client.listen().await;
+    let stream = client.listen().await;
     let uri = client.list("resources/list", "resources").await[0]["uri"].clone();
     client.request("logging/setLevel", json!({"level": "info"})).await.result();
     client.request("resources/subscribe", json!({"uri": uri})).await.result();
@@ -156,8 +156,6 @@ async fn life_26_a_new_stream_stands_where_the_old_one_stood() {
     let heard = stream.wait_for("notifications/resources/updated", 2).await;
     assert_eq!(heard[1]["params"]["uri"], uri);
     assert_eq!(alpha.seen("logging/setLevel").last().unwrap().params()["level"], "info");
-    stream = client.listen().await;
-    drop(stream);
 }
 
 /// LSSE-08, F-021: what was under way when the stream ended has no known outcome and is not repeated; the next call opens
@@ -256,18 +254,32 @@ async fn f_009_the_endpoint_is_resolved_against_the_stream() {
     }
 }
 
+/// A server whose streams begin well at first, and after the returned switch was set as `then` says.
+fn turning(
+    then: impl Fn(&str) -> String + Send + Sync + 'static,
+) -> (kit::sse_server::SseServer, Arc<AtomicBool>) {
+    let turned = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&turned);
+    let opening = move |_, id: &str| match turned.load(Ordering::SeqCst) {
+        true => then(id),
+        false => named(&format!("/messages?session_id={id}")),
+    };
+    (sse_server().tool("echo").at("/sse", opening).start(), switch)
+}
+
 /// F-009, LSSE-02: another server is told nothing, and who looks is told why.
 #[tokio::test]
 async fn f_009_a_foreign_endpoint_is_refused() {
     let other = sse_server().start();
     let address = other.address();
-    let alpha = sse_server()
-        .tool("echo")
-        .at("/sse", move |_, id| named(&format!("http://{address}/m?session_id={id}&token=s3cr3t")))
-        .start();
+    let (alpha, turned) =
+        turning(move |id| named(&format!("http://{address}/m?session_id={id}&token=s3cr3t")));
     let gateway = gateway().upstream("alpha", &alpha).start().await;
-    let client = gateway.client_of("alpha").await;
-    let refused = client.call("echo", json!({})).await;
+    let client = gateway.client().await;
+    client.call("alpha__echo", json!({})).await.result();
+    turned.store(true, Ordering::SeqCst);
+    alpha.drop_streams();
+    let refused = client.call("alpha__echo", json!({})).await;
     assert_eq!(refused.reason(), "upstream_protocol_error", "{refused:?}");
     let told = refused.error()["message"].as_str().unwrap();
     assert!(told.contains("`endpoint` event names another server"), "{told}");
@@ -277,53 +289,68 @@ async fn f_009_a_foreign_endpoint_is_refused() {
     assert!(other.received().is_empty());
 }
 
-/// A stream that never says where to send messages is given up after the limit of the handshake; one that says it late is
-/// waited for.
+/// A stream that never says where to send messages is given up after the limit of the handshake.
 #[tokio::test]
-async fn a_missing_endpoint_ends_the_handshake_and_a_late_one_does_not() {
-    let mute = sse_server().tool("echo").at("/sse", |_, _| ": nothing\n\n".into()).start();
-    let late = sse_server().tool("echo").late().start();
-    let brief = json!({"timeouts": {"handshake": "500ms"}});
-    let plan = gateway().upstream("mute", mute.with(brief)).upstream("late", &late);
-    let gateway = plan.start_at_once().await;
-    let client = gateway.client_of("mute").await;
-    let given_up = client.call("echo", json!({})).await;
+async fn a_missing_endpoint_ends_the_handshake() {
+    let (alpha, turned) = turning(|_| ": nothing\n\n".into());
+    let brief = alpha.with(json!({"timeouts": {"handshake": "500ms"}}));
+    let gateway = gateway().upstream("alpha", brief).start().await;
+    let client = gateway.client().await;
+    client.call("alpha__echo", json!({})).await.result();
+    turned.store(true, Ordering::SeqCst);
+    alpha.drop_streams();
+    let given_up = client.call("alpha__echo", json!({})).await;
     assert_eq!(given_up.reason(), "upstream_timeout", "{given_up:?}");
     assert!(given_up.text.contains("handshake"), "{}", given_up.text);
     gateway.logged("what was missing", |line| line.contains("no `endpoint` event")).await;
-    assert!(mute.verbs("POST").is_empty(), "nothing is sent before that");
-
-    late.until("a stream", || (late.streams() > 0).then_some(())).await;
-    assert!(late.verbs("POST").is_empty(), "nothing is sent before that");
-    late.release();
-    gateway.client_of("late").await.call("echo", json!({})).await.result();
+    turned.store(false, Ordering::SeqCst);
+    works_again(&client).await;
 }
 
-/// What is no stream of this transport, and what refuses, are told apart.
+/// LSSE-02: a place for messages that is named late is waited for, and nothing is sent before.
 #[tokio::test]
-async fn what_is_wrong_with_a_server_is_told() {
+async fn lsse_02_a_late_endpoint_is_waited_for() {
+    let alpha = sse_server().tool("echo").late().start();
+    let gateway = gateway().upstream("alpha", &alpha).start_at_once().await;
+    alpha.until("a stream", || (alpha.streams() > 0).then_some(())).await;
+    assert!(alpha.verbs("POST").is_empty());
+    alpha.release();
+    let client = gateway.client().await;
+    client.tools_until("its tools", |names| !names.is_empty()).await;
+    client.call("alpha__echo", json!({})).await.result();
+}
+
+async fn works_again(client: &Client) {
+    soon("it works again", async {
+        while !client.call("alpha__echo", json!({})).await.is_result() {
+            pass(ms(50)).await;
+        }
+    })
+    .await;
+}
+
+/// HTTP-36: what is no stream of this transport, and what refuses, are told apart.
+#[tokio::test]
+async fn http_36_what_is_wrong_with_a_server_is_told() {
     let page = || Page::new(200).header("content-type", "text/html").piece("<p>").into();
-    let replies: [(fn() -> Reply, &str); 4] = [
+    let replies: [(fn() -> Reply, &str); 5] = [
         (|| Reply::status(401), "needs authorization"),
         (|| Reply::status(403), "does not admit"),
         (|| Reply::status(404), "HTTP status 404"),
+        (|| Reply::status(503), "is not ready"),
         (page, "not with an event stream"),
     ];
+    let alpha = sse_server().tool("echo").start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client().await;
     for (reply, told) in replies {
-        let alpha = sse_server().tool("echo").start();
-        alpha.guard(move |_| Some(reply()));
-        let gateway = gateway().upstream("alpha", &alpha).start().await;
-        let outcome = gateway.client_of("alpha").await.call("echo", json!({})).await;
+        works_again(&client).await;
+        alpha.guard(move |seen| (seen.verb == "GET").then(reply));
+        alpha.drop_streams();
+        let outcome = client.call("alpha__echo", json!({})).await;
         let message = outcome.error()["message"].as_str().unwrap();
         assert!(message.contains(told), "{message}");
         alpha.unguard();
-        let client = gateway.client_of("alpha").await;
-        soon("it works after all", async {
-            while !client.call("echo", json!({})).await.is_result() {
-                pass(ms(50)).await;
-            }
-        })
-        .await;
     }
 }
 
@@ -366,7 +393,7 @@ async fn an_answer_need_not_wait_for_its_post() {
     assert_eq!(outcome.result()["content"], json!([]));
 }
 
-/// D-sessions: two clients and two servers, four streams, and nothing goes astray (LIFE-15).
+/// LIFE-15: two clients and two servers, four streams, and nothing goes astray.
 #[tokio::test]
 async fn life_15_sessions_of_several_clients_and_servers_are_never_mixed() {
     let count = || {
@@ -448,16 +475,19 @@ async fn http_39_redirects_are_followed_within_the_server() {
     let url = format!("http://{}/old", alpha.address());
     let plan = gateway().upstream("alpha", json!({"type": "sse", "url": url}));
     let gateway = plan.start().await;
-    gateway.client().await.call("alpha__echo", json!({})).await.result();
+    let client = gateway.client().await;
+    client.call("alpha__echo", json!({})).await.result();
     for post in alpha.verbs("POST") {
         assert!(post.path.starts_with("/moved/messages?"), "{}", post.path);
     }
 
     let beta = sse_server().tool("echo").start();
     let away = format!("http://{}/sse", beta.address());
-    alpha.guard(move |_| Some(Page::new(307).header("location", away.clone()).into()));
+    alpha.guard(move |seen| {
+        (seen.verb == "GET").then(|| Page::new(307).header("location", away.clone()).into())
+    });
     alpha.drop_streams();
-    let outcome = gateway.client_of("alpha").await.call("echo", json!({})).await;
+    let outcome = client.call("alpha__echo", json!({})).await;
     assert!(outcome.text.contains("redirects to another place"), "{}", outcome.text);
     assert!(beta.received().is_empty());
 }
