@@ -239,7 +239,16 @@ impl<O: Outlet> Line<O> {
                 Step::Left(Err(unsent)) => return Err(self.unsent(unsent).await),
                 Step::Heard(Sign::Alive) => {}
                 Step::Heard(Sign::Answer(answer)) => return answer.map_err(Failure::plain),
-                Step::Heard(Sign::Ended) => return Err(self.ended(request)),
+                Step::Heard(Sign::Ended) => {
+                    // What is still on its way may be told yet that it had no effect.
+                    if !left && let Ok(Err(unsent)) = clock::within(ENDING, sending).await {
+                        return match unsent {
+                            Unsent::Answered(message) => Ok(*message),
+                            unsent => Err(self.unsent(unsent).await),
+                        };
+                    }
+                    return Err(self.ended(request));
+                }
             }
         }
     }

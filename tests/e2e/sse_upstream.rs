@@ -333,7 +333,8 @@ async fn works_again(client: &Client) {
 #[tokio::test]
 async fn http_36_what_is_wrong_with_a_server_is_told() {
     let page = || Page::new(200).header("content-type", "text/html").piece("<p>").into();
-    let replies: [(fn() -> Reply, &str); 5] = [
+    type Wrong = fn() -> Reply;
+    let replies: [(Wrong, &str); 5] = [
         (|| Reply::status(401), "needs authorization"),
         (|| Reply::status(403), "does not admit"),
         (|| Reply::status(404), "HTTP status 404"),
