@@ -31,6 +31,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// An event stream of HTTP+SSE that lived so long was a good one.
 const STEADY: Duration = Duration::from_secs(10);
 
+/// How long the last answers to an upstream's questions may take to leave.
+const SETTLE: Duration = Duration::from_millis(500);
+
 /// An open connection and who uses it.
 pub struct Connection {
     transport: Transport,
@@ -190,6 +193,7 @@ impl Connection {
 
     /// Ends it in good order within `limit`.
     pub async fn close(&self, limit: Duration) {
+        self.patron().settle(SETTLE.min(limit)).await;
         match &self.transport {
             // Ending late is as good as not being told.
             Transport::Http(connection) => drop(clock::within(limit, connection.close()).await),

@@ -73,6 +73,10 @@ pub struct Patron {
     patience: Duration,
     /// The upstream's own ids of its questions without an answer.
     open: Mutex<HashMap<Id, CancellationToken>>,
+    /// Those who wait for the answers.
+    asking: tasks::Group,
+    /// Cancelled when the connection is about to close: whoever was asked has not answered.
+    leaving: CancellationToken,
     /// When the upstream said last that lists of a kind had changed.
     changes: Mutex<[Option<Instant>; 4]>,
 }
@@ -104,6 +108,8 @@ impl Patron {
             owner,
             patience,
             open: Mutex::default(),
+            asking: tasks::Group::new(),
+            leaving: CancellationToken::new(),
             changes: Mutex::default(),
         }
     }
@@ -112,6 +118,14 @@ impl Patron {
     #[must_use]
     pub fn owner(&self) -> Option<&Arc<Session>> {
         self.owner.get()
+    }
+
+    /// Answers the questions that are still open, as far as that can be done within `limit`: the connection is about to
+    /// close, and a person who is gone has not said yes (ELIC-20).
+    pub async fn settle(&self, limit: Duration) {
+        self.leaving.cancel();
+        // What has not left by then is lost with the connection.
+        let _ = self.asking.drain(limit).await;
     }
 
     /// Makes it that of a session.
@@ -278,7 +292,7 @@ impl Patron {
             hearing,
             _pauses: pauses,
         };
-        tasks::spawn("upstream question", asking.run(withdrawn, over)).detach();
+        self.asking.spawn("upstream question", asking.run(withdrawn, over)).detach();
         Ok(())
     }
 
@@ -320,7 +334,7 @@ impl<V: Voice> Asking<V> {
     /// Waits for the answer and passes it on; `over` is cancelled when the call or the session has ended.
     async fn run(mut self, withdrawn: CancellationToken, over: CancellationToken) {
         let closed = self.voice.closed().clone();
-        let patience = self.patron.patience;
+        let patron = Arc::clone(&self.patron);
         let answer = tokio::select! {
             biased;
             // All are safe to cancel. Nobody waits for an answer any more in the first two cases.
@@ -328,7 +342,8 @@ impl<V: Voice> Asking<V> {
             () = closed.cancelled() => return self.forget(),
             answer = self.hear() => answer,
             () = over.cancelled() => None,
-            () = clock::sleep(patience) => None,
+            () = patron.leaving.cancelled() => None,
+            () = clock::sleep(patron.patience) => None,
         };
         self.forget();
         let text = match answer {

@@ -58,3 +58,76 @@ async fn f_008_an_id_leads_nowhere_in_another_session() {
     assert_eq!(mine.get().header("last-event-id", &id).send().await.status, 200);
     assert_eq!(stream.event().await.map(|event| event.data), None, "it was replaced");
 }
+
+const EVENTS: u64 = 30;
+
+/// HTTP-21 HTTP-22: cut after every event of an answer; what follows comes once and in order, then the answer.
+#[tokio::test]
+async fn http_21_a_client_that_is_cut_anywhere_misses_nothing() {
+    let alpha = http_server().call("count", async |ask: Exchange| {
+        for step in 1..=EVENTS.cast_signed() {
+            ask.progress(step, EVENTS.cast_signed()).await;
+        }
+        Reply::text("done")
+    });
+    let gateway = gateway().upstream("alpha", alpha).start().await;
+    let client = gateway.client().await;
+    for cut in 0..=EVENTS {
+        let params = json!({"name": "alpha__count", "_meta": {"progressToken": "p"}});
+        let mut answer = client.begin(&format!("{cut}"), "tools/call", params).await;
+        let (mut steps, mut id) = (Vec::new(), None);
+        // The first event carries an id alone (HTTP-13).
+        while id.is_none() || (steps.len() as u64) < cut {
+            let event = answer.event().await.expect("the stream goes on");
+            id = event.id.clone().or(id);
+            steps.extend(event.tree()["params"]["progress"].as_u64());
+        }
+        answer.reset();
+        let mut rest = client.get().header("last-event-id", id.unwrap()).send().await;
+        assert_eq!(rest.status, 200, "cut after {cut}");
+        let mut last = Value::Null;
+        while let Some(message) = rest.message().await {
+            last = text::tree(&message);
+            steps.extend(last["params"]["progress"].as_u64());
+        }
+        assert_eq!(steps, (1..=EVENTS).collect::<Vec<_>>(), "cut after {cut}");
+        assert_eq!(last["id"], cut);
+        assert_eq!(last["result"]["content"][0]["text"], "done");
+    }
+}
+
+/// HTTP-21 HTTP-19: the same for a standing stream, on which nothing ends.
+#[tokio::test]
+async fn http_21_a_standing_stream_that_is_cut_anywhere_misses_nothing() {
+    const CHANGED: &str = "notifications/resources/updated";
+    let alpha = http_server()
+        .resource(json!({"uri": "mem://a", "name": "a"}))
+        .capabilities(json!({"resources": {"subscribe": true}}))
+        .on("resources/subscribe", async |_: Exchange| json!({}))
+        .start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client_of("alpha").await;
+    let mut stream = client.get().send().await;
+    let mut id = stream.event().await.and_then(|event| event.id).expect("a stream begins with an id");
+    client.request("resources/subscribe", json!({"uri": "mem://a"})).await.result();
+    alpha.wait_for_streams(1).await;
+    for step in 0..EVENTS {
+        // One is missed while no stream is open, the other is not.
+        stream.reset();
+        let streams = alpha.push(CHANGED, json!({"uri": "mem://a", "_meta": {"step": 2 * step}}));
+        assert_eq!(streams, 1);
+        stream = client.get().header("last-event-id", &id).send().await;
+        assert_eq!(stream.status, 200, "{step}");
+        alpha.push(CHANGED, json!({"uri": "mem://a", "_meta": {"step": 2 * step + 1}}));
+        for expected in [2 * step, 2 * step + 1] {
+            let event = loop {
+                let event = stream.event().await.expect("the stream goes on");
+                if event.message().is_some() {
+                    break event;
+                }
+            };
+            assert_eq!(event.tree()["params"]["_meta"]["step"], expected);
+            id = event.id.expect("events have ids");
+        }
+    }
+}

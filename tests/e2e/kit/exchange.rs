@@ -175,6 +175,13 @@ impl Exchange {
         }
     }
 
+    /// Asks the client of the other side, before the answer, and waits for what it says; `None` if it never will.
+    pub async fn ask(&self, id: &str, method: &str, params: Value) -> Option<Seen> {
+        let answer = self.peer.expect(self.seen.session.clone(), id);
+        self.send(&text::request(id, method, &params.to_string())).await;
+        answer.await.ok()
+    }
+
     /// Answers now although the handler goes on; end it with [`Reply::Done`] or [`Reply::Hang`].
     pub async fn answer(&self, result: Value) {
         self.send(&text::response(self.id(), &result.to_string())).await;

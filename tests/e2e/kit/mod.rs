@@ -22,7 +22,7 @@ pub mod letter;
 pub mod listener;
 pub mod metrics;
 pub mod outcome;
-mod peer;
+pub mod peer;
 pub mod piped;
 pub mod ports;
 pub mod process;

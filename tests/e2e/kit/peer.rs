@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::deadline::{Bell, SOON};
 use super::exchange::{Exchange, Outlet, Seen, Session};
@@ -27,6 +27,8 @@ pub struct Peer {
     ended: Mutex<Vec<String>>,
     /// Requests that are handled, with the way to tell their handlers of a cancellation.
     running: Mutex<HashMap<RequestKey, watch::Sender<bool>>>,
+    /// Handlers that wait for the answer to a request of theirs.
+    asking: Mutex<HashMap<RequestKey, oneshot::Sender<Seen>>>,
     /// What handlers wrote down.
     notes: Mutex<Vec<String>>,
     gate: watch::Sender<bool>,
@@ -41,6 +43,7 @@ impl Peer {
             sessions: Mutex::default(),
             ended: Mutex::default(),
             running: Mutex::default(),
+            asking: Mutex::default(),
             notes: Mutex::default(),
             gate: watch::Sender::new(false),
             bell: Bell::new(),
@@ -181,8 +184,21 @@ impl Peer {
 
     // Answers.
 
-    /// Handles a notification or a response; only cancellations mean something here.
+    /// Waits for the answer to a request under this id, in this session.
+    pub(super) fn expect(&self, session: Option<String>, id: &str) -> oneshot::Receiver<Seen> {
+        let (sender, receiver) = oneshot::channel();
+        self.asking.lock().unwrap().insert((session, id.into()), sender);
+        receiver
+    }
+
+    /// Handles a notification or a response: cancellations, and answers that a handler waits for.
     pub(super) fn hear(&self, seen: &Seen) {
+        if let (None, Some(id)) = (&seen.method, &seen.id)
+            && let Some(asking) = self.asking.lock().unwrap().remove(&(seen.session.clone(), id.clone()))
+        {
+            // A handler that was ended waits no more.
+            let _gone = asking.send(seen.clone());
+        }
         if seen.method.as_deref() != Some("notifications/cancelled") {
             return;
         }
