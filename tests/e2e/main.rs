@@ -20,6 +20,7 @@ mod children;
 mod framing;
 mod health;
 mod ids;
+mod interleaving;
 mod keys;
 mod leaks;
 mod local_socket;
