@@ -2,7 +2,93 @@
 
 use serde_json::{Value, json};
 
+use crate::kit::http_server::HttpServer;
 use crate::kit::*;
+
+/// How many messages precede the answer.
+const COUNT: u64 = 30;
+
+/// A server whose tool `count` sends [`COUNT`] numbered notices of two kinds, and waits in their middle, where and
+/// for what its arguments say.
+fn counting() -> HttpServer {
+    let count = async |ask: Exchange| {
+        let pause = ask.argument("pause").as_u64();
+        for n in 1..=COUNT {
+            match n {
+                // One only: more of them at such a pace would be dropped (LOG-05).
+                15 => ask.notify("notifications/message", json!({"level": "error", "data": n})).await,
+                _ => ask.progress(i64::try_from(n).unwrap(), 30).await,
+            }
+            if pause == Some(n) {
+                ask.peer.wait_for_note(ask.argument("until").as_str().unwrap()).await;
+            }
+        }
+        ask.peer.note("counted");
+        Reply::text("done")
+    };
+    http_server().capabilities(json!({"tools": {}, "logging": {}})).call("count", count).start()
+}
+
+/// The number that a notice of [`counting`] carries; 0 for the result.
+fn number(message: &Value) -> u64 {
+    match message["method"].as_str() {
+        Some("notifications/progress") => message["params"]["progress"].as_u64().unwrap(),
+        Some("notifications/message") => {
+            message["params"]["data"].as_u64().unwrap_or_else(|| panic!("{message}"))
+        }
+        None if message["result"]["content"][0]["text"] == "done" => 0,
+        _ => panic!("{message}"),
+    }
+}
+
+/// Reads events until `count` of them carried messages; gives what those are, and the id of the last event.
+async fn read(answer: &mut Answer, count: usize) -> (Vec<u64>, String) {
+    let (mut numbers, mut id) = (Vec::new(), None);
+    while numbers.len() < count || id.is_none() {
+        let event = answer.event().await.expect("the stream goes on");
+        numbers.extend(event.message().map(|_| number(&event.tree())));
+        id = event.id.or(id);
+    }
+    (numbers, id.unwrap())
+}
+
+async fn rest(answer: &mut Answer) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    while let Some(event) = answer.event().await {
+        numbers.extend(event.message().map(|_| number(&event.tree())));
+    }
+    numbers
+}
+
+/// HTTP-21 HTTP-11 HTTP-20: wherever the connection of an answer is cut, each notice arrives once and in order, then
+/// the result; those that are sent meanwhile, too.
+#[tokio::test]
+async fn http_21_an_answer_is_whole_wherever_it_was_cut() {
+    let alpha = counting();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let whole: Vec<_> = (1..=COUNT).chain([0]).collect();
+    for revision in ["2025-11-25", "2025-03-26"] {
+        let client = gateway.visitor().asking_for(revision).connect().await;
+        // From the priming event, which only the newest revision has, to the result itself.
+        let first = usize::from(revision != "2025-11-25");
+        for cut in first..=whole.len() {
+            let note = format!("{revision} is cut after {cut}");
+            let arguments = json!({"pause": cut, "until": note});
+            let params =
+                json!({"name": "alpha__count", "arguments": arguments, "_meta": {"progressToken": cut}});
+            let mut answer = client.begin(&client.next_id().to_string(), "tools/call", params).await;
+            let (mut seen, id) = read(&mut answer, cut).await;
+            answer.reset();
+            alpha.note(&note);
+            let mut answer = client.get().header("last-event-id", &id).send().await;
+            assert_eq!(answer.status, 200, "{revision}, after {cut}");
+            seen.extend(rest(&mut answer).await);
+            assert_eq!(seen, whole, "{revision}, after {cut}");
+        }
+    }
+    let calls = alpha.seen("tools/call").len();
+    assert_eq!(calls, 2 * whole.len() + 1, "a client that comes back is no reason to call again");
+}
 
 /// HTTP-11 HTTP-13 HTTP-21: a call whose connection was lost goes on, and its client fetches the rest, also twice.
 #[tokio::test]
