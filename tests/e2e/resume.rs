@@ -90,6 +90,53 @@ async fn http_21_an_answer_is_whole_wherever_it_was_cut() {
     assert_eq!(calls, 2 * whole.len() + 1, "a client that comes back is no reason to call again");
 }
 
+/// HTTP-21 HTTP-18 RES-09: the same for a standing stream: what comes while it is cut waits, and comes once.
+#[tokio::test]
+async fn http_21_a_standing_stream_is_whole_wherever_it_was_cut() {
+    const UPDATED: &str = "notifications/resources/updated";
+    let done = async |_| json!({});
+    let alpha = http_server().capabilities(json!({"resources": {"subscribe": true}}));
+    let alpha = alpha.resource(json!({"uri": "a://1", "name": "r"})).on("resources/subscribe", done).start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client_of("alpha").await;
+    for n in 1..=COUNT {
+        client.request("resources/subscribe", json!({"uri": format!("a://{n}")})).await.result();
+    }
+    alpha.wait_for_streams(1).await;
+    let push = |from: u64, to: u64| {
+        for n in from..=to {
+            alpha.push(UPDATED, json!({"uri": format!("a://{n}")}));
+        }
+    };
+    let updated = async |stream: &mut Answer, count: u64| {
+        let (mut seen, mut id) = (Vec::new(), None);
+        while (seen.len() as u64) < count || id.is_none() {
+            let event = stream.event().await.expect("a standing stream does not end");
+            id = event.id.clone().or(id);
+            if event.message().is_some() {
+                assert_eq!(event.tree()["method"], UPDATED);
+                seen.push(event.tree()["params"]["uri"].as_str().unwrap().to_owned());
+            }
+        }
+        (seen, id.unwrap())
+    };
+    let whole: Vec<_> = (1..=COUNT).map(|n| format!("a://{n}")).collect();
+    for cut in 0..=COUNT {
+        let mut stream = client.get().send().await;
+        push(1, cut);
+        let (mut seen, id) = updated(&mut stream, cut).await;
+        stream.reset();
+        push(cut + 1, COUNT);
+        let mut stream = client.get().header("last-event-id", &id).send().await;
+        assert_eq!(stream.status, 200, "after {cut}");
+        // One more shows that nothing came twice.
+        push(1, 1);
+        seen.extend(updated(&mut stream, COUNT - cut + 1).await.0);
+        assert_eq!(seen.pop().as_ref(), whole.first(), "after {cut}");
+        assert_eq!(seen, whole, "after {cut}");
+    }
+}
+
 /// HTTP-11 HTTP-13 HTTP-21: a call whose connection was lost goes on, and its client fetches the rest, also twice.
 #[tokio::test]
 async fn http_21_a_lost_answer_is_fetched_later() {
