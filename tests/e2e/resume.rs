@@ -8,6 +8,8 @@ use crate::kit::*;
 /// How many messages precede the answer.
 const COUNT: u64 = 30;
 
+const UPDATED: &str = "notifications/resources/updated";
+
 /// A server whose tool `count` sends [`COUNT`] numbered notices of two kinds, and waits in their middle, where and
 /// for what its arguments say.
 fn counting() -> HttpServer {
@@ -93,7 +95,6 @@ async fn http_21_an_answer_is_whole_wherever_it_was_cut() {
 /// HTTP-21 HTTP-18 RES-09: the same for a standing stream: what comes while it is cut waits, and comes once.
 #[tokio::test]
 async fn http_21_a_standing_stream_is_whole_wherever_it_was_cut() {
-    const UPDATED: &str = "notifications/resources/updated";
     let done = async |_| json!({});
     let alpha = http_server().capabilities(json!({"resources": {"subscribe": true}}));
     let alpha = alpha.resource(json!({"uri": "a://1", "name": "r"})).on("resources/subscribe", done).start();
@@ -134,6 +135,41 @@ async fn http_21_a_standing_stream_is_whole_wherever_it_was_cut() {
         seen.extend(updated(&mut stream, COUNT - cut + 1).await.0);
         assert_eq!(seen.pop().as_ref(), whole.first(), "after {cut}");
         assert_eq!(seen, whole, "after {cut}");
+    }
+}
+
+/// HTTP-21 HTTP-19: one standing stream that is cut again and again goes on each time where its client was.
+#[tokio::test]
+async fn http_21_a_standing_stream_can_be_cut_again_and_again() {
+    let alpha = http_server()
+        .resource(json!({"uri": "mem://a", "name": "a"}))
+        .capabilities(json!({"resources": {"subscribe": true}}))
+        .on("resources/subscribe", async |_: Exchange| json!({}))
+        .start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client_of("alpha").await;
+    let mut stream = client.get().send().await;
+    let mut id = stream.event().await.and_then(|event| event.id).expect("a stream begins with an id");
+    client.request("resources/subscribe", json!({"uri": "mem://a"})).await.result();
+    alpha.wait_for_streams(1).await;
+    for step in 0..COUNT {
+        // One is missed while no stream is open, the other is not.
+        stream.reset();
+        let streams = alpha.push(UPDATED, json!({"uri": "mem://a", "_meta": {"step": 2 * step}}));
+        assert_eq!(streams, 1);
+        stream = client.get().header("last-event-id", &id).send().await;
+        assert_eq!(stream.status, 200, "{step}");
+        alpha.push(UPDATED, json!({"uri": "mem://a", "_meta": {"step": 2 * step + 1}}));
+        for expected in [2 * step, 2 * step + 1] {
+            let event = loop {
+                let event = stream.event().await.expect("the stream goes on");
+                if event.message().is_some() {
+                    break event;
+                }
+            };
+            assert_eq!(event.tree()["params"]["_meta"]["step"], expected);
+            id = event.id.expect("events have ids");
+        }
     }
 }
 
@@ -192,75 +228,93 @@ async fn f_008_an_id_leads_nowhere_in_another_session() {
     assert_eq!(stream.event().await.map(|event| event.data), None, "it was replaced");
 }
 
-const EVENTS: u64 = 30;
+/// Asks with an id that must be refused: 400, and an error without an id (HTTP-23).
+async fn is_refused(client: &Client, id: &str, why: &str) {
+    let mut refused = client.get().header("last-event-id", id).send().await;
+    assert_eq!(refused.status, 400, "{why}: {id:?}");
+    let error = refused.tree().await;
+    assert_eq!(error.get("id"), None, "{why}");
+    assert!(
+        error["error"]["message"].as_str().is_some_and(|text| text.contains("resumed")),
+        "{why}: {error}"
+    );
+}
 
-/// HTTP-21 HTTP-22: cut after every event of an answer; what follows comes once and in order, then the answer.
+/// HTTP-23 HTTP-20 F-008: what is no id of ours, or one put together from parts of others.
 #[tokio::test]
-async fn http_21_a_client_that_is_cut_anywhere_misses_nothing() {
-    let alpha = http_server().call("count", async |ask: Exchange| {
-        for step in 1..=EVENTS.cast_signed() {
-            ask.progress(step, EVENTS.cast_signed()).await;
-        }
-        Reply::text("done")
-    });
-    let gateway = gateway().upstream("alpha", alpha).start().await;
-    let client = gateway.client().await;
-    for cut in 0..=EVENTS {
-        let params = json!({"name": "alpha__count", "_meta": {"progressToken": "p"}});
-        let mut answer = client.begin(&format!("{cut}"), "tools/call", params).await;
-        let (mut steps, mut id) = (Vec::new(), None);
-        // The first event carries an id alone (HTTP-13).
-        while id.is_none() || (steps.len() as u64) < cut {
-            let event = answer.event().await.expect("the stream goes on");
-            id = event.id.clone().or(id);
-            steps.extend(event.tree()["params"]["progress"].as_u64());
-        }
-        answer.reset();
-        let mut rest = client.get().header("last-event-id", id.unwrap()).send().await;
-        assert_eq!(rest.status, 200, "cut after {cut}");
-        let mut last = Value::Null;
-        while let Some(message) = rest.message().await {
-            last = text::tree(&message);
-            steps.extend(last["params"]["progress"].as_u64());
-        }
-        assert_eq!(steps, (1..=EVENTS).collect::<Vec<_>>(), "cut after {cut}");
-        assert_eq!(last["id"], cut);
-        assert_eq!(last["result"]["content"][0]["text"], "done");
+async fn http_23_ids_that_were_never_given_are_refused() {
+    let alpha = counting();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let (mine, other) = (gateway.client().await, gateway.client().await);
+    let mut given = Vec::new();
+    for client in [&mine, &mine, &other] {
+        let params = json!({"name": "alpha__count", "_meta": {"progressToken": 1}});
+        let mut answer = client.begin(&client.next_id().to_string(), "tools/call", params).await;
+        given.push(read(&mut answer, 5).await.1);
+        assert_eq!(rest(&mut answer).await.len(), 26);
+    }
+    let parts: Vec<Vec<&str>> = given.iter().map(|id| id.split('.').collect()).collect();
+    assert_ne!(given[0], given[1]);
+    is_refused(&mine, &given[2], "of another session").await;
+    is_refused(&other, &given[0], "of another session").await;
+    let mixed = [parts[1][0], parts[0][1], parts[0][2]].join(".");
+    is_refused(&mine, &mixed, "the number of another stream").await;
+    let later = [parts[0][0], "33", parts[0][2]].join(".");
+    is_refused(&mine, &later, "an event that never was").await;
+    let never = ["99", parts[0][1], parts[0][2]].join(".");
+    is_refused(&mine, &never, "a stream that never was").await;
+    for garbage in ["", "0", "x", "1.1", "1.1.", "-1.1.0000000000000000", "1.1.zzzzzzzzzzzzzzzz", "\u{e9}"] {
+        is_refused(&mine, garbage, "garbage").await;
+    }
+    is_refused(&mine, &"9".repeat(4000), "a long one").await;
+    for id in &given[..2] {
+        let mut answer = mine.get().header("last-event-id", id).send().await;
+        assert_eq!(rest(&mut answer).await.len(), 26, "its own are served all the same");
     }
 }
 
-/// HTTP-21 HTTP-19: the same for a standing stream, on which nothing ends.
+/// HTTP-22 HTTP-23: where what followed is no longer kept, that is said; a gap is never passed over.
 #[tokio::test]
-async fn http_21_a_standing_stream_that_is_cut_anywhere_misses_nothing() {
-    const CHANGED: &str = "notifications/resources/updated";
-    let alpha = http_server()
-        .resource(json!({"uri": "mem://a", "name": "a"}))
-        .capabilities(json!({"resources": {"subscribe": true}}))
-        .on("resources/subscribe", async |_: Exchange| json!({}))
-        .start();
+async fn http_22_an_event_that_is_no_longer_kept_is_refused() {
+    let alpha = counting();
+    let plan = gateway().upstream("alpha", &alpha).with(json!({"http": {"replayBytes": 2048}}));
+    let gateway = plan.start().await;
+    let client = gateway.client().await;
+    let params = json!({"name": "alpha__count", "_meta": {"progressToken": 1}});
+    let mut answer = client.begin("1", "tools/call", params).await;
+    let mut ids = Vec::new();
+    while let Some(event) = answer.event().await {
+        ids.extend(event.id);
+    }
+    assert_eq!(ids.len(), 32, "the first event, the notices, the result");
+    is_refused(&client, &ids[0], "the start").await;
+    is_refused(&client, &ids[5], "an early one").await;
+    let mut answer = client.get().header("last-event-id", &ids[30]).send().await;
+    assert_eq!(rest(&mut answer).await, [0], "the end is kept");
+}
+
+/// HTTP-13 HTTP-14 R-06: a stream of the newest revision begins with an event that has an id, a time to come back after
+/// and no data; no older one does.
+#[tokio::test]
+async fn http_13_a_stream_begins_with_a_way_back() {
+    let alpha = counting();
     let gateway = gateway().upstream("alpha", &alpha).start().await;
-    let client = gateway.client_of("alpha").await;
-    let mut stream = client.get().send().await;
-    let mut id = stream.event().await.and_then(|event| event.id).expect("a stream begins with an id");
-    client.request("resources/subscribe", json!({"uri": "mem://a"})).await.result();
-    alpha.wait_for_streams(1).await;
-    for step in 0..EVENTS {
-        // One is missed while no stream is open, the other is not.
-        stream.reset();
-        let streams = alpha.push(CHANGED, json!({"uri": "mem://a", "_meta": {"step": 2 * step}}));
-        assert_eq!(streams, 1);
-        stream = client.get().header("last-event-id", &id).send().await;
-        assert_eq!(stream.status, 200, "{step}");
-        alpha.push(CHANGED, json!({"uri": "mem://a", "_meta": {"step": 2 * step + 1}}));
-        for expected in [2 * step, 2 * step + 1] {
-            let event = loop {
-                let event = stream.event().await.expect("the stream goes on");
-                if event.message().is_some() {
-                    break event;
-                }
-            };
-            assert_eq!(event.tree()["params"]["_meta"]["step"], expected);
-            id = event.id.expect("events have ids");
+    for revision in REVISIONS {
+        let client = gateway.visitor().asking_for(revision).connect().await;
+        let params = json!({"name": "alpha__count", "_meta": {"progressToken": 1}});
+        let mut answer = client.begin("1", "tools/call", params).await;
+        let first = answer.event().await.unwrap();
+        assert_eq!(first.message().is_none(), revision == "2025-11-25", "{revision}: {first:?}");
+        assert_eq!(first.id.is_some(), revision != "2024-11-05", "{revision}: {first:?}");
+        if revision != "2025-11-25" {
+            continue;
+        }
+        let mut standing = client.get().send().await;
+        for first in [first, standing.event().await.unwrap()] {
+            assert_eq!(first.data.as_deref(), Some(""), "{first:?}");
+            assert!(first.id.is_some());
+            let retry: u64 = first.retry.unwrap().parse().unwrap();
+            assert!((1..=10_000).contains(&retry), "{retry} ms");
         }
     }
 }
