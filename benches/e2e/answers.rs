@@ -126,7 +126,7 @@ impl Fixture {
             _ => "2025-11-25",
         };
         format!(
-            r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"fixture-{}","version":"1.0.0"}}}}"#,
+            r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{"listChanged":true}}}},"serverInfo":{{"name":"fixture-{}","version":"1.0.0"}}}}"#,
             self.number
         )
     }

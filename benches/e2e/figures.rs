@@ -28,6 +28,12 @@ pub enum Figure {
     FirstCall,
     /// Memory of the target for each session with an open stream, KiB.
     SessionMemory,
+    /// The same after a while of pushes, KiB.
+    SessionWarm,
+    /// The same at the end of them, KiB.
+    SessionEnd,
+    /// What a session costs at the end of the pushes over what it cost after a while of them.
+    Growth,
     /// Descriptors of the target for each such session.
     SessionDescriptors,
     /// Lists that upstreams were asked for meanwhile.
@@ -38,7 +44,7 @@ pub enum Figure {
 
 impl Figure {
     /// All of them, in the order in which tables show them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Rate,
         Self::P50,
         Self::P90,
@@ -49,6 +55,9 @@ impl Figure {
         Self::Resident,
         Self::FirstCall,
         Self::SessionMemory,
+        Self::SessionWarm,
+        Self::SessionEnd,
+        Self::Growth,
         Self::SessionDescriptors,
         Self::UpstreamLists,
         Self::Others,
@@ -67,6 +76,9 @@ impl Figure {
             Self::Resident => "resident MiB",
             Self::FirstCall => "first call ms",
             Self::SessionMemory => "KiB/session",
+            Self::SessionWarm => "warm",
+            Self::SessionEnd => "at end",
+            Self::Growth => "grown to",
             Self::SessionDescriptors => "fds/session",
             Self::UpstreamLists => "lists asked",
             Self::Others => "others",

@@ -140,6 +140,12 @@ pub const GOALS: &[Goal] = &[
         Bound::AtMost(16.0),
         "≤ 16 KiB",
     ),
+    goal(
+        "soak: session at the end over after a fifth",
+        Rule::Plain("soak", Figure::Growth),
+        Bound::AtMost(1.05),
+        "≤ 1.05",
+    ),
     goal("stdio, 16 at once: CPU µs", Rule::Plain("stdio-16", Figure::Cpu), Bound::AtMost(30.0), "≤ 30 µs"),
     goal(
         "stdio, 16 at once: a second",

@@ -26,7 +26,7 @@ pub struct Job {
 }
 
 /// How long the target may settle before its memory is read.
-const SETTLE: Duration = Duration::from_secs(1);
+const SETTLE: Duration = Duration::from_secs(3);
 
 /// Opens the sessions and their streams, and tells what each costs.
 pub fn run(job: &Job) -> Outcome {
@@ -56,7 +56,8 @@ fn hold(job: &Job, outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
-async fn open(
+/// Opens sessions and their streams.
+pub async fn open(
     endpoint: &Arc<Endpoint>,
     wanted: usize,
     outcome: &mut Outcome,

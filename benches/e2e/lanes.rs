@@ -77,8 +77,12 @@ impl Upstreams {
 
     /// Asks the bench's own door of one upstream.
     pub fn knock(&self, number: usize, path: &str) -> Result<String> {
-        let origin = self.origins.get(number).context("no such upstream")?;
-        single_threaded()?.block_on(wire::fetch(origin, path))
+        single_threaded()?.block_on(wire::fetch(self.origin(number)?, path))
+    }
+
+    /// Where one upstream listens.
+    pub fn origin(&self, number: usize) -> Result<&str> {
+        Ok(self.origins.get(number).context("no such upstream")?)
     }
 }
 

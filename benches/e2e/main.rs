@@ -25,6 +25,7 @@ mod proxy;
 mod report;
 mod rounds;
 mod rows;
+mod soak;
 mod upstream;
 mod wire;
 mod work;
@@ -64,7 +65,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(bin_name = "cargo bench --bench e2e --")]
 pub struct Options {
     /// Rows to run, by name or by the first word of several: call, large, sse, session, list, upstreams, sessions,
-    /// stdio, hung, start, idle. All if none is named.
+    /// stdio, hung, start, idle, soak. All but the last if none is named.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Seconds that each run is measured.
@@ -79,9 +80,12 @@ pub struct Options {
     /// The gateway's program, if not the one that was built with this bench.
     #[arg(long)]
     gateway: Option<PathBuf>,
-    /// Sessions that the row "idle" opens.
+    /// Sessions that the rows "idle" and "soak" open.
     #[arg(long, default_value_t = 2000)]
     sessions: usize,
+    /// Seconds that the row "soak" goes on.
+    #[arg(long, default_value_t = 300.0)]
+    soak: f64,
     /// Processors that the rest of the machine may use during a run before it is repeated.
     #[arg(long, default_value_t = 0.25)]
     quiet: f64,
@@ -131,6 +135,7 @@ fn play(role: Role, order: &str) -> Result<()> {
             Order::Loop(job) => load::run(&job),
             Order::Pipe(job) => pipe::run(&job),
             Order::Idle(job) => idle::run(&job),
+            Order::Soak(job) => soak::run(&job),
         }),
     }
 }

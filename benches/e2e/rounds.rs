@@ -15,6 +15,7 @@ use crate::{
     part::{self, Role},
     pipe, rows,
     rows::{Plan, Scenario, Stage, TOOLS},
+    soak,
 };
 
 /// What a process in the role of the load is told to do.
@@ -24,6 +25,7 @@ pub enum Order {
     Loop(load::Job),
     Pipe(pipe::Job),
     Idle(idle::Job),
+    Soak(soak::Job),
 }
 
 /// One run of one lane.
@@ -73,7 +75,31 @@ impl Runner<'_> {
             let outcome = part::ask(Role::Load, &Order::Idle(job))?;
             runner.keep(Record { row: "idle", lane: plan.name, round, outcome });
             Ok(())
-        })
+        })?;
+        self.soak()
+    }
+
+    /// Minutes long, so only where it is named; once, and the gateway alone: nobody else has sessions to tell.
+    fn soak(&mut self) -> Result<()> {
+        if self.options.only.is_empty() || !self.options.wants("soak") {
+            return Ok(());
+        }
+        let upstreams = Upstreams::start(rows::ONE)?;
+        let plan = rows::alone();
+        let lane = match Lane::start(plan.target, Behind::Http(&upstreams), &self.programs) {
+            Ok(lane) => lane,
+            Err(error) => {
+                self.miss(plan, &error);
+                return Ok(());
+            }
+        };
+        let watched = lane.pid().context("the gateway is a process")?;
+        let (sessions, seconds) = (self.options.sessions, self.options.soak);
+        let upstream = upstreams.origin(0)?.to_owned();
+        let job = soak::Job { origin: lane.origin.clone(), upstream, sessions, seconds, watched };
+        let outcome = part::ask(Role::Load, &Order::Soak(job))?;
+        self.keep(Record { row: "soak", lane: plan.name, round: 0, outcome });
+        Ok(())
     }
 
     fn stage(&mut self, stage: &Stage) -> Result<()> {

@@ -90,6 +90,11 @@ pub fn fresh() -> Vec<Plan> {
     everybody(ONE, ONE)
 }
 
+/// The gateway before one upstream.
+pub fn alone() -> Plan {
+    gateway("gateway", ONE)
+}
+
 /// Calls to upstream 0: twice while all is well, so that the noise is known, and while upstream 1 hangs.
 fn hung() -> Vec<Scenario> {
     let calm = |row| scenario(row, Work::CallFirst, 16);

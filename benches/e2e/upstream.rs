@@ -1,7 +1,8 @@
 //! The fast upstream: the fixture over Streamable HTTP, one port for each upstream played, or over stdio.
 //!
 //! Besides the endpoint, every port answers the bench itself: `/lists` tells how many lists all ports
-//! together were asked for, `/hang` and `/release` stop and resume that one upstream.
+//! together were asked for, `/hang` and `/release` stop and resume that one upstream, `/change` changes its list of tools
+//! and announces it on every open stream.
 
 use std::{
     convert::Infallible,
@@ -65,7 +66,10 @@ struct House {
 
 struct Door {
     house: Arc<House>,
-    fixture: Fixture,
+    /// Its list as it is, and with one tool more.
+    fixtures: [Fixture; 2],
+    /// How often the list has changed.
+    changes: watch::Sender<usize>,
     hung: watch::Sender<bool>,
 }
 
@@ -76,8 +80,9 @@ pub async fn serve(fleet: Fleet) -> Result<()> {
     for number in 0..fleet.upstreams {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         origins.push(format!("http://{}", listener.local_addr()?));
-        let fixture = Fixture::new(number, fleet.tools);
-        let door = Arc::new(Door { house: house.clone(), fixture, hung: watch::Sender::new(false) });
+        let fixtures = [0, 1].map(|more| Fixture::new(number, fleet.tools + more));
+        let (changes, hung) = (watch::Sender::new(0), watch::Sender::new(false));
+        let door = Arc::new(Door { house: house.clone(), fixtures, changes, hung });
         tokio::spawn(accept(listener, door));
     }
     part::announce(&Ready { origins })?;
@@ -141,12 +146,18 @@ impl Door {
             "/lists" => json(self.house.lists.load(Relaxed).to_string().into()),
             "/hang" => self.hang(true),
             "/release" => self.hang(false),
+            "/change" => self.change(),
             _ => bare(StatusCode::NOT_FOUND),
         }
     }
 
     fn hang(&self, hang: bool) -> Reply {
         self.hung.send_replace(hang);
+        bare(StatusCode::OK)
+    }
+
+    fn change(&self) -> Reply {
+        self.changes.send_modify(|changes| *changes += 1);
         bare(StatusCode::OK)
     }
 
@@ -158,7 +169,7 @@ impl Door {
         let (head, body) = request.into_parts();
         match head.method {
             Method::POST => self.post(&head.headers, body).await,
-            Method::GET => self.known(&head.headers).map_or_else(bare, |_| silence()),
+            Method::GET => self.known(&head.headers).map_or_else(bare, |_| news(self.changes.subscribe())),
             Method::DELETE => self.known(&head.headers).map_or_else(bare, |session| {
                 self.house.sessions.remove(session);
                 bare(StatusCode::NO_CONTENT)
@@ -171,7 +182,7 @@ impl Door {
         let Ok(message) = wire::read_all(body).await else {
             return bare(StatusCode::BAD_REQUEST);
         };
-        let answered = self.fixture.answer(&message);
+        let answered = self.fixtures[*self.changes.borrow() % 2].answer(&message);
         if answered.asked == Asked::Initialize {
             return self.open(answered.answer);
         }
@@ -228,9 +239,14 @@ fn events(events: BoxStream<'static, Bytes>) -> Reply {
     response
 }
 
-/// A stream on which nothing ever happens, past a first comment that shows it is open.
-fn silence() -> Reply {
-    events(stream::once(async { Bytes::from_static(b": open\n\n") }).chain(stream::pending()).boxed())
+/// A stream that announces changes of lists, past a first comment that shows it is open.
+fn news(changes: watch::Receiver<usize>) -> Reply {
+    const CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let told = stream::unfold(changes, async |mut changes| {
+        changes.changed().await.ok()?;
+        Some((event(Bytes::from_static(CHANGED)), changes))
+    });
+    events(stream::once(async { Bytes::from_static(b": open\n\n") }).chain(told).boxed())
 }
 
 fn event(message: Bytes) -> Bytes {

@@ -15,7 +15,7 @@ use crate::app::build::{Gateway, build};
 use crate::app::drain::drain;
 use crate::app::ready::Gauge;
 use crate::app::signals::Signals;
-use crate::base::{clock, tasks};
+use crate::base::{clock, memory, tasks};
 use crate::config::snapshot::{Runtime as Spread, Snapshot};
 use crate::downstream::listen;
 use crate::downstream::local::LocalSocket;
@@ -201,6 +201,12 @@ async fn live(
             telemetry.upkeep();
         }
     });
+    let memory = tasks::spawn("memory", async {
+        loop {
+            clock::sleep(memory::INTERVAL).await;
+            memory::give_back();
+        }
+    });
     let sweep = tasks::spawn("session sweep", async move {
         loop {
             clock::sleep(sessions.sweep_interval()).await;
@@ -223,6 +229,6 @@ async fn live(
     let _ = work.drain(Duration::from_secs(3)).await;
     closed.cancel();
     let _ = clock::within(Duration::from_secs(1), port).await;
-    drop((upkeep, sweep, after));
+    drop((upkeep, memory, sweep, after));
     Ok(())
 }

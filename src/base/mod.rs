@@ -5,6 +5,7 @@ pub mod caps;
 pub mod clock;
 pub mod descriptors;
 pub mod ids;
+pub mod memory;
 pub mod seal;
 pub mod tasks;
 pub mod ticks;
