@@ -85,6 +85,7 @@ pub async fn serve<S>(
         Err(_) => {}
         Ok(Preface::Two(start)) => {
             socket.unread(start);
+            pace.frames();
             Box::pin(two(shore, engines, (socket, pace), peer, stop)).await;
         }
         Ok(Preface::One(start)) => {

@@ -6,7 +6,7 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as Probe;
 use std::path::{Path, PathBuf};
 
@@ -27,8 +27,10 @@ const ROOT: u32 = 0;
 #[derive(Debug)]
 pub struct LocalSocket {
     socket: Socket,
-    /// Its file, as long as that is ours.
+    /// Where its file was put.
     path: PathBuf,
+    /// The number of the file, by which it is known to be ours still.
+    file: u64,
 }
 
 impl LocalSocket {
@@ -40,12 +42,23 @@ impl LocalSocket {
         make_way(path)?;
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
-        socket.bind(&SockAddr::unix(path)?)?;
-        let bound = Self { socket, path: path.to_owned() };
-        fs::set_permissions(path, Permissions::from_mode(RIGHTS))?;
-        // Until now connections are refused.
-        bound.socket.listen(BACKLOG)?;
-        Ok(bound)
+        // Under a name of its own until it listens: at its place nobody ever finds a socket that refuses.
+        let mut fresh = path.as_os_str().to_owned();
+        fresh.push(format!(".{}", std::process::id()));
+        let fresh = PathBuf::from(fresh);
+        socket.bind(&SockAddr::unix(&fresh)?)?;
+        let placed = fs::set_permissions(&fresh, Permissions::from_mode(RIGHTS))
+            .and_then(|()| socket.listen(BACKLOG))
+            .and_then(|()| fs::symlink_metadata(&fresh))
+            .and_then(|file| fs::rename(&fresh, path).map(|()| file.ino()));
+        match placed {
+            Ok(file) => Ok(Self { socket, path: path.to_owned(), file }),
+            Err(error) => {
+                // The first failure is the one to tell.
+                let _ = fs::remove_file(&fresh);
+                Err(error)
+            }
+        }
     }
 
     /// Ready to accept on the run time that it is called on.
@@ -60,8 +73,10 @@ impl LocalSocket {
 
 impl Drop for LocalSocket {
     fn drop(&mut self) {
-        // Before the socket closes: who begins after that may have a file of its own at this path.
-        let _ = fs::remove_file(&self.path);
+        // Before the socket closes: who begins after that may have a file of its own at this path, or has one already.
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -59,16 +59,27 @@ pub fn get(caller: &Caller<'_>) -> Result<Response<OutBody>, Refusal> {
 pub async fn post(caller: Caller<'_>, body: Incoming) -> Result<Response<OutBody>, Refusal> {
     let text = endpoint::text(&caller, body).await?;
     if batch::is_batch(&text) {
-        duplex::take_batch(caller.shore, &*session(&caller, None)?, &text)?;
+        let entry = session(&caller, None)?;
+        room(&entry).await;
+        duplex::take_batch(caller.shore, &entry, &text)?;
         return Ok(rescue::bare(StatusCode::ACCEPTED));
     }
     let message = Message::parse(text)?;
     if message.kind() == Kind::Request && message.method() == "initialize" {
         initialize(&caller, message).await?;
     } else {
-        duplex::take(caller.shore, &*session(&caller, message.id())?, message)?;
+        let entry = session(&caller, message.id())?;
+        room(&entry).await;
+        duplex::take(caller.shore, &entry, message)?;
     }
     Ok(rescue::bare(StatusCode::ACCEPTED))
+}
+
+/// Waits until the client has read what there is for it: whoever asks without reading is not read either (RPC-24).
+async fn room(entry: &Entry) {
+    if let Some(track) = entry.outbox.newest() {
+        track.room().await;
+    }
 }
 
 /// The session of the stream that the request names.

@@ -47,6 +47,11 @@ impl Pace {
         Serving(self.clone())
     }
 
+    /// Frames of HTTP/2 come from now on, also while nothing is asked.
+    pub fn frames(&self) {
+        self.next.store(FRAMES, Ordering::Relaxed);
+    }
+
     /// Whether something was written that the client has not taken yet.
     #[must_use]
     pub fn is_blocked(&self) -> bool {

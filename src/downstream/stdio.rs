@@ -118,7 +118,7 @@ where
         let both = async {
             match end {
                 End::Input => stop.cancelled().await,
-                _ => while input.next().await.is_some() {},
+                _ => last_words(&shore, &entry, &track, &mut input).await,
             }
         };
         tokio::select! {
@@ -202,6 +202,25 @@ async fn listen<R: AsyncRead + Unpin>(
         track.room().await;
         if let Err(refusal) = take(shore, entry, line) {
             duplex::say(entry, &refuse(&refusal));
+        }
+    }
+}
+
+/// Takes what calls under way still need, answers and cancellations, after the process was told to stop; requests are
+/// refused (F-098). Done when the client has closed its end.
+async fn last_words<R: AsyncRead + Unpin>(
+    shore: &Arc<Shore>,
+    entry: &Entry,
+    track: &Track,
+    input: &mut Input<R>,
+) {
+    while let Some(line) = input.next().await {
+        track.room().await;
+        let Some(message) = line.ok().and_then(|text| read(shore, text).ok()) else { continue };
+        match message.id().filter(|_| message.kind() == Kind::Request) {
+            Some(id) => duplex::say(entry, &Fault::Stopping.to_error().answer(Some(&id))),
+            // It is no request, and nothing else is refused.
+            None => drop(duplex::take(shore, entry, message)),
         }
     }
 }

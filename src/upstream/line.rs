@@ -1,5 +1,5 @@
-//! A line: one channel in each direction that carries all messages of a connection, in order. The pipes of a child are
-//! one; the event stream of HTTP+SSE is another, with a POST for each message of ours.
+//! A line: one channel in each direction that carries all messages of a connection. The pipes of a child are one; the event
+//! stream of HTTP+SSE is another, with a POST for each message of ours, among which there is no order.
 //!
 //! *Invariants.* Requests are pipelined and answers find their calls by id; a call is known before its request is
 //! written (F-031). Nothing waits for a slow client: the reader hands out and goes on (F-029, F-087). The end fails all

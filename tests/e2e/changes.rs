@@ -104,6 +104,29 @@ async fn shows_it_to_one_session_alone(entry: impl Into<Entry>) {
     assert_eq!(other.tool_names().await, before);
 }
 
+/// F-052: who has tools of its own sees a new prompt, as all do, and keeps its tools.
+#[tokio::test]
+async fn f_052_lists_of_ones_own_follow_those_of_all() {
+    const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
+    let prompts = async |ask: Exchange| {
+        let names = if ask.peer.notes().is_empty() { &["old"][..] } else { &["old", "new"] };
+        json!({"prompts": names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>()})
+    };
+    let claim = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}});
+    let alpha = unfolding(http_server()).capabilities(claim).on("prompts/list", prompts).start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.visitor_of("alpha").capable_of(json!({"roots": {}})).connect().await;
+    let stream = client.listen().await;
+    client.call("unfold", json!({})).await.result();
+    stream.wait_for(TOOLS_CHANGED, 1).await;
+    assert_eq!(client.tool_names().await, ["unfold", "fold", "more"]);
+    alpha.note("a prompt more");
+    alpha.push(PROMPTS_CHANGED, json!({}));
+    stream.wait_for(PROMPTS_CHANGED, 1).await;
+    assert_eq!(client.list("prompts/list", "prompts").await.len(), 2);
+    assert_eq!(client.tool_names().await, ["unfold", "fold", "more"]);
+}
+
 /// F-052, F-020: what a session's own connection shows is for that session, over a pipe.
 #[tokio::test]
 async fn f_052_a_child_unfolds_for_its_session_alone() {

@@ -9,7 +9,7 @@
 //! *Limits.* [`caps::OWN_LISTS`] sessions have lists of their own; others go on with the catalog's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dashmap::DashMap;
 
@@ -17,6 +17,7 @@ use crate::base::{caps, tasks};
 use crate::call::{Endpoint, Purpose, Push, Session, SessionKey, UpstreamId};
 use crate::mcp::methods::ItemKind;
 use crate::relay::catalog::board::Board;
+use crate::relay::catalog::item::Item;
 use crate::relay::catalog::member::{Member, State, Voice};
 use crate::relay::catalog::read::{self, Reading};
 use crate::relay::catalog::refresh::Catalog;
@@ -29,6 +30,8 @@ const EPOCHS: u64 = 1 << 62;
 /// All sessions that see something else.
 pub struct Own {
     lists: DashMap<SessionKey, Arc<Lists>>,
+    /// One reading of a session at a time, so that none overtakes another.
+    turns: DashMap<SessionKey, Arc<tokio::sync::Mutex<()>>>,
     epochs: AtomicU64,
 }
 
@@ -36,13 +39,15 @@ pub struct Own {
 struct Lists {
     endpoint: Endpoint,
     board: Arc<Board>,
-    /// By upstream, those that differ.
-    differ: Mutex<Vec<(UpstreamId, Arc<Snapshot>)>>,
+    differ: Mutex<Vec<(UpstreamId, Differing)>>,
 }
+
+/// Lists of one upstream, by [`ItemKind::index`], where they are not those of the catalog.
+type Differing = [Option<Arc<Vec<Item>>>; 4];
 
 impl Default for Own {
     fn default() -> Self {
-        Self { lists: DashMap::new(), epochs: AtomicU64::new(EPOCHS) }
+        Self { lists: DashMap::new(), turns: DashMap::new(), epochs: AtomicU64::new(EPOCHS) }
     }
 }
 
@@ -60,30 +65,26 @@ impl Own {
     /// Forgets a session that has ended.
     pub fn ended(&self, session: &Session) {
         self.lists.remove(&session.key);
+        self.turns.remove(&session.key);
     }
 
-    /// The lists of an upstream as a session sees them, if they differ.
-    fn known(&self, session: &Session, upstream: UpstreamId) -> Option<Arc<Snapshot>> {
-        self.lists.get(&session.key)?.of(upstream)
+    /// The lists of an upstream as a session sees them, where they differ.
+    fn known(&self, session: &Session, upstream: UpstreamId) -> Option<Differing> {
+        let lists = Arc::clone(&*self.lists.get(&session.key)?);
+        let differ = lists.lock();
+        differ.iter().find(|(id, _)| *id == upstream).map(|(_, differing)| differing.clone())
     }
 
-    fn epoch(&self) -> u64 {
-        self.epochs.fetch_add(1, Ordering::Relaxed)
+    /// Whether there is room for what this session sees.
+    fn has_room(&self, session: &Session) -> bool {
+        self.lists.len() < caps::OWN_LISTS || self.lists.contains_key(&session.key)
     }
 }
 
 impl Lists {
-    fn of(&self, upstream: UpstreamId) -> Option<Arc<Snapshot>> {
-        let differ = self.differ.lock().unwrap_or_else(PoisonError::into_inner);
-        differ.iter().find(|(id, _)| *id == upstream).map(|(_, snapshot)| Arc::clone(snapshot))
-    }
-
-    /// Keeps an upstream's lists, or none where they are the same; says whether any are left that differ.
-    fn keep(&self, upstream: UpstreamId, snapshot: Option<Arc<Snapshot>>) -> bool {
-        let mut differ = self.differ.lock().unwrap_or_else(PoisonError::into_inner);
-        differ.retain(|(id, _)| *id != upstream);
-        differ.extend(snapshot.map(|snapshot| (upstream, snapshot)));
-        !differ.is_empty()
+    fn lock(&self) -> MutexGuard<'_, Vec<(UpstreamId, Differing)>> {
+        // A panic while the lock was held leaves a list more or less, which the next reading mends.
+        self.differ.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -126,62 +127,117 @@ impl Catalog {
 
     /// Reads lists over the session's connection; gives those that the session sees differently now.
     async fn read_own(&self, member: &Member, session: &Arc<Session>, kinds: &[ItemKind]) -> Vec<ItemKind> {
-        let Some(shared) = member.state().snapshot else { return Vec::new() };
-        let before = self.own.known(session, member.id).unwrap_or_else(|| Arc::clone(&shared));
-        let source = read::From { member, out: &self.out, purpose: Purpose::Session(Arc::clone(session)) };
-        let (handshake, known) = (Arc::clone(&shared.handshake), Some(Arc::clone(&before)));
-        let mut read = kinds.to_vec();
-        // RES-11: one signal for both.
-        read.extend(kinds.contains(&ItemKind::Resource).then_some(ItemKind::Template));
-        let reading = read::read(&source, handshake, known, &self.config.catalog, &read).await;
-        // What cannot be read now is left as it was known.
-        let Ok(Reading { mut snapshot, broken: None, .. }) = reading else { return Vec::new() };
-        let known = State { snapshot: Some(Arc::clone(&before)), tried: true, ..State::default() };
-        self.judge(&known, member, &mut snapshot);
-        let is_new = |kind: &&ItemKind| snapshot.items[kind.index()] != before.items[kind.index()];
-        let changed = kinds.iter().filter(is_new).copied().collect();
-        let differs = snapshot.items != shared.items;
-        self.show_own(session, member.id, differs.then(|| Arc::new(snapshot)));
+        let turn = Arc::clone(&*self.own.turns.entry(session.key).or_default());
+        let _turn = turn.lock().await;
+        let changed = match member.state().snapshot {
+            Some(shared) if self.own.has_room(session) => {
+                self.compare(member, session, kinds, &shared).await.unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        // One that has ended meanwhile is not forgotten a second time.
+        if session.ended.is_cancelled() {
+            self.own.ended(session);
+        }
         changed
     }
 
-    fn show_own(&self, session: &Arc<Session>, upstream: UpstreamId, snapshot: Option<Arc<Snapshot>>) {
-        if self.own.lists.len() >= caps::OWN_LISTS && !self.own.lists.contains_key(&session.key) {
-            return;
-        }
+    /// What is read, against what the catalog has and against what the session has seen; `None` for lists that cannot be
+    /// read now, which are left as they were known.
+    async fn compare(
+        &self,
+        member: &Member,
+        session: &Arc<Session>,
+        kinds: &[ItemKind],
+        shared: &Arc<Snapshot>,
+    ) -> Option<Vec<ItemKind>> {
+        let known = self.own.known(session, member.id);
+        let before = Arc::new(overlaid(shared, known.as_ref()));
+        let source = read::From { member, out: &self.out, purpose: Purpose::Session(Arc::clone(session)) };
+        let mut read = kinds.to_vec();
+        // RES-11: one signal for both.
+        read.extend(kinds.contains(&ItemKind::Resource).then_some(ItemKind::Template));
+        let (handshake, limits) = (Arc::clone(&shared.handshake), &self.config.catalog);
+        let reading = read::read(&source, handshake, Some(Arc::clone(&before)), limits, &read).await;
+        let Reading { mut snapshot, broken: None, .. } = reading.ok()? else { return None };
+        let state = State { snapshot: Some(Arc::clone(&before)), tried: true, ..State::default() };
+        self.judge(&state, member, &mut snapshot);
+        let items = |kind: &ItemKind| &snapshot.items[kind.index()];
+        let is_new = |kind: &&ItemKind| items(kind) != &before.items[kind.index()];
+        let changed = kinds.iter().filter(is_new).copied().collect();
+        let differing = |kind: &ItemKind| {
+            let differs = *items(kind) != shared.items[kind.index()];
+            (*kind, differs.then(|| Arc::clone(items(kind))))
+        };
+        self.show_own(session, member.id, read.iter().map(differing));
+        Some(changed)
+    }
+
+    /// Shows a session the lists that were read, those that are not the catalog's.
+    fn show_own(
+        &self,
+        session: &Session,
+        upstream: UpstreamId,
+        read: impl Iterator<Item = (ItemKind, Option<Arc<Vec<Item>>>)>,
+    ) {
         let none = || {
             let (endpoint, board, differ) = (session.endpoint, Arc::default(), Mutex::default());
             Arc::new(Lists { endpoint, board, differ })
         };
-        let lists = Arc::clone(&self.own.lists.entry(session.key).or_insert_with(none));
-        // A session that has ended meanwhile is not forgotten a second time.
-        if !lists.keep(upstream, snapshot) || session.ended.is_cancelled() {
-            return self.own.ended(session);
+        let lists = Arc::clone(&*self.own.lists.entry(session.key).or_insert_with(none));
+        let mut differ = lists.lock();
+        let at = differ.iter().position(|(id, _)| *id == upstream).unwrap_or_else(|| {
+            differ.push((upstream, Differing::default()));
+            differ.len() - 1
+        });
+        for (kind, items) in read {
+            differ[at].1[kind.index()] = items;
         }
-        lists.board.show(self.view_of(&lists));
+        differ.retain(|(_, differing)| differing.iter().any(Option::is_some));
+        if differ.is_empty() {
+            self.own.lists.remove(&session.key);
+        } else {
+            lists.board.show(self.view_of(lists.endpoint, &differ));
+        }
     }
 
-    /// Merges anew what sessions see for themselves, after the catalog has changed. Clients have been told of that.
+    /// Merges anew what sessions see for themselves, after the catalog has changed, and before clients are told of that.
     pub(super) fn merge_own(&self) {
-        for lists in &self.own.lists {
-            lists.board.show(self.view_of(&lists));
+        let all: Vec<_> = self.own.lists.iter().map(|lists| Arc::clone(&lists)).collect();
+        for lists in all {
+            let differ = lists.lock();
+            lists.board.show(self.view_of(lists.endpoint, &differ));
         }
     }
 
-    fn view_of(&self, lists: &Lists) -> View {
+    fn view_of(&self, endpoint: Endpoint, differ: &[(UpstreamId, Differing)]) -> View {
         let mut all = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for source in &mut all {
-            if let Some(own) = lists.of(source.id) {
-                source.snapshot = Some(own);
-            }
+            let own = differ.iter().find(|(id, _)| *id == source.id).map(|(_, differing)| differing);
+            source.snapshot = source.snapshot.take().map(|shared| match own {
+                None => shared,
+                own => Arc::new(overlaid(&shared, own)),
+            });
         }
         let limits = &self.config.catalog;
-        match lists.endpoint {
-            Endpoint::Merged => view::merge(&all, limits.name_budget, self.own.epoch()),
+        let epoch = self.own.epochs.fetch_add(1, Ordering::Relaxed);
+        match endpoint {
+            Endpoint::Merged => view::merge(&all, limits.name_budget, epoch),
             Endpoint::Upstream(id) => {
                 let alone = Source { namespace: None, barred: Arc::default(), ..all[id.index()].clone() };
-                view::merge(&[alone], limits.upstream_name_budget, self.own.epoch())
+                view::merge(&[alone], limits.upstream_name_budget, epoch)
             }
         }
     }
+}
+
+/// The catalog's lists, with those in their place that a session sees.
+fn overlaid(shared: &Snapshot, own: Option<&Differing>) -> Snapshot {
+    let mut snapshot = shared.clone();
+    for (items, own) in snapshot.items.iter_mut().zip(own.into_iter().flatten()) {
+        if let Some(own) = own {
+            *items = Arc::clone(own);
+        }
+    }
+    snapshot
 }

@@ -23,11 +23,12 @@ impl Catalog {
             std::mem::replace(&mut *shown, all.clone())
         };
         let same = |n: usize| before.get(n).is_some_and(|before| shows_same(before, &all[n]));
+        let mut news = Vec::new();
         let current = self.merged.current();
         if current.epoch == 0 || !(0..all.len()).all(same) {
             let merged = view::merge(&all, limits.name_budget, current.epoch + 1);
             self.report_withheld(&current, &merged);
-            self.show(Endpoint::Merged, merged);
+            news.push((Endpoint::Merged, self.merged.show(merged)));
         }
         for (n, (member, board)) in self.members.iter().zip(&self.single).enumerate() {
             if same(n) {
@@ -37,11 +38,16 @@ impl Catalog {
             let alone = Source { namespace: None, barred: Arc::default(), ..all[n].clone() };
             let view = view::merge(&[alone], limits.upstream_name_budget, current.epoch + 1);
             if view.incomplete != current.incomplete || view.lists != current.lists || current.epoch == 0 {
-                self.show(Endpoint::Upstream(member.id), view);
+                news.push((Endpoint::Upstream(member.id), board.show(view)));
             }
         }
         if !(0..all.len()).all(same) {
             self.merge_own();
+        }
+        if let Some(audience) = self.audience.get() {
+            for (endpoint, changed) in news {
+                changed.into_iter().for_each(|kind| audience.list_changed(endpoint, kind));
+            }
         }
     }
 
@@ -91,13 +97,6 @@ impl Catalog {
             };
             let (kind, item, reason) = (withheld.kind, &*withheld.item, withheld.reason);
             ItemDropped { upstream, kind, item, reason, detail: &detail }.emit();
-        }
-    }
-
-    fn show(&self, endpoint: Endpoint, view: View) {
-        let changed = self.board(endpoint).show(view);
-        if let Some(audience) = self.audience.get() {
-            changed.into_iter().for_each(|kind| audience.list_changed(endpoint, kind));
         }
     }
 }
