@@ -1,8 +1,10 @@
-//! Servers that lose the connection in the middle of an answer, and go on where it broke off (HTTP-20, HTTP-21, F-008).
+//! Servers that lose or end the stream of an answer and go on where it broke off, or do not (HTTP-14, HTTP-20, HTTP-21,
+//! HTTP-35, F-008).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use serde_json::json;
 
 use crate::kit::*;
@@ -30,6 +32,21 @@ fn events(page: Page, cut: usize, after: usize, (id, token): &(String, String), 
 /// HTTP-21: cut after every event of an answer, each event reaches the client once and in order.
 #[tokio::test]
 async fn http_21_a_server_that_breaks_off_anywhere_is_asked_for_the_rest() {
+    each_event_comes_once(|page, _| page).await;
+}
+
+/// HTTP-21 HTTP-34: the same where it is cut within the next event: what is not whole was not seen, whatever its id.
+#[tokio::test]
+async fn http_21_a_server_that_breaks_off_within_an_event_is_asked_for_it_again() {
+    each_event_comes_once(|page, next| {
+        // All but the blank line that would complete it.
+        page.piece(next.slice(..next.len() - 1))
+    })
+    .await;
+}
+
+/// Cuts after each event and what `and_then` adds to it of the next.
+async fn each_event_comes_once(and_then: fn(Page, Bytes) -> Page) {
     let calls = Calls::default();
     let begun = Arc::clone(&calls);
     let alpha = http_server()
@@ -40,6 +57,8 @@ async fn http_21_a_server_that_breaks_off_anywhere_is_asked_for_the_rest() {
                 let call = (ask.id().to_owned(), ask.token().unwrap().to_owned());
                 let page = Page::stream().piece(format!("id: {cut}-0\nretry: 1\ndata: \n\n"));
                 let page = events(page, cut, 0, &call, cut);
+                let next = events(Page::stream(), cut, cut, &call, cut + 1).pieces.remove(0);
+                let page = and_then(page, next);
                 begun.lock().unwrap().insert(cut, call);
                 Reply::from(page.end(End::Cut))
             }
@@ -80,4 +99,61 @@ async fn http_20_a_server_without_ids_that_breaks_off_has_failed() {
     assert_eq!(outcome.heard("notifications/progress").len(), 1);
     assert_eq!(outcome.code(), -32603, "{outcome:?}");
     assert_eq!(alpha.seen("tools/call").len(), 1, "it may have been done");
+}
+
+/// HTTP-35 D10: a server that gives ids but does not go on has failed as well, and is not asked for ever.
+#[tokio::test]
+async fn http_35_a_server_that_refuses_to_go_on_has_failed() {
+    for (status, asked) in [(404, 1), (400, 1), (405, 1), (503, 5)] {
+        let half = async |_| Reply::from(Page::stream().piece("id: 1\nretry: 1\ndata: \n\n").end(End::Cut));
+        let alpha = http_server().call("half", half).start();
+        alpha.guard(move |seen| {
+            (seen.verb == "GET" && seen.header("last-event-id").is_some()).then(|| Reply::status(status))
+        });
+        let gateway = gateway().upstream("alpha", &alpha).start().await;
+        let client = gateway.client().await;
+        let outcome = client.call("alpha__half", json!({})).await;
+        assert_eq!((outcome.code(), outcome.reason()), (-32603, "upstream_outcome_unknown"), "{status}");
+        let polls = alpha.verbs("GET").iter().filter(|seen| seen.header("last-event-id").is_some()).count();
+        assert_eq!(polls, asked, "{status}");
+        assert_eq!(alpha.seen("tools/call").len(), 1, "{status}");
+    }
+}
+
+/// HTTP-14 HTTP-13: a server that ends its stream, to be asked again later, lets the gateway's client do the same, with
+/// the same delay; a client of an older revision keeps its stream.
+#[tokio::test]
+async fn http_14_a_pause_of_the_server_is_the_client_s_too() {
+    let polled = Arc::new(Mutex::new(String::new()));
+    let call = Arc::clone(&polled);
+    let slow = move |ask: Exchange| {
+        *call.lock().unwrap() = ask.id().to_owned();
+        async { Reply::from(Page::stream().piece("id: a\nretry: 70\ndata: \n\n")) }
+    };
+    let alpha = http_server().call("slow", slow).start();
+    alpha.guard(move |seen| {
+        let last = seen.header("last-event-id").filter(|_| seen.verb == "GET")?;
+        assert_eq!(last, "a");
+        let answer = text::response(&polled.lock().unwrap(), &said("late").to_string());
+        Some(Page::stream().piece(text::event(&answer)).into())
+    });
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client().await;
+    let params = json!({"name": "alpha__slow"});
+    let mut answer = client.begin("7", "tools/call", params.clone()).await;
+    let (mut id, mut retry) = (None, None);
+    while let Some(event) = answer.event().await {
+        assert_eq!(event.message(), None, "the answer is for later");
+        (id, retry) = (event.id.or(id), event.retry.or(retry));
+    }
+    assert_eq!(retry.as_deref(), Some("70"));
+    let mut rest = client.get().header("last-event-id", id.unwrap()).send().await;
+    let late = text::tree(&rest.message().await.unwrap());
+    assert_eq!((&late["id"], &late["result"]["content"][0]["text"]), (&json!(7), &json!("late")));
+    assert_eq!(rest.message().await, None);
+
+    let older = gateway.visitor().asking_for("2025-06-18").connect().await;
+    let outcome = older.request("tools/call", params).await;
+    assert_eq!(outcome.said(), "late");
+    assert_eq!(alpha.seen("tools/call").len(), 2);
 }
