@@ -40,7 +40,7 @@ pub const QUESTIONS_PER_SESSION: usize = 32;
 pub const WAITING_NOTICES: usize = 64;
 /// Notices that wait for a session's open stream while its client is slow to read.
 pub const UNREAD_NOTICES: usize = 1024;
-/// Bytes of the notices that wait in one session.
+/// Bytes of the notices that wait in one session, and of those that wait in one call.
 pub const WAITING_BYTES: usize = MIB;
 /// Large answers that one session reads whole at a time, where they cannot be written in parts: each is held in memory.
 pub const WHOLE_ANSWERS: usize = 4;

@@ -14,6 +14,7 @@ use futures_util::Stream;
 use futures_util::task::AtomicWaker;
 use tokio_util::sync::CancellationToken;
 
+use crate::base::caps;
 use crate::call::{Answer, Fault, Item, Question, Reply, Session};
 use crate::jsonrpc::Message;
 use crate::upstream::signs::Signs;
@@ -21,10 +22,12 @@ use crate::upstream::signs::Signs;
 /// Does the work of a call and ends with its answer.
 pub type Driver = Pin<Box<dyn Future<Output = Result<Answer, Fault>> + Send>>;
 
-/// How many notices of a call may wait for a client that does not read.
+/// How many notices of a call may wait for a client that does not read, or does not read yet: a burst of an upstream
+/// comes at once, and as many log messages as one may have are not to be lost (LOG-05).
 ///
-/// Beyond it progress is thinned out, keeping the latest (PROG-05), and other notices are lost.
-const WAITING: usize = 64;
+/// Beyond it, or beyond [`caps::WAITING_BYTES`], progress is thinned out, keeping the latest (PROG-05), and other notices
+/// are lost.
+const WAITING: usize = 256;
 
 /// What comes of one call before its answer, on its way to the client.
 #[derive(Debug, Default)]
@@ -42,8 +45,35 @@ pub struct Notices {
 #[derive(Debug, Default)]
 struct Inner {
     queue: VecDeque<Item>,
+    /// Of the notices in the queue.
+    bytes: usize,
     any: bool,
     ended: bool,
+}
+
+impl Inner {
+    fn has_room(&self) -> bool {
+        self.queue.len() < WAITING && self.bytes < caps::WAITING_BYTES
+    }
+
+    fn push(&mut self, item: Item) {
+        self.bytes += size(&item);
+        self.queue.push_back(item);
+    }
+
+    fn taken(&mut self, item: Option<Item>) -> Option<Item> {
+        self.bytes -= item.as_ref().map_or(0, size);
+        item
+    }
+}
+
+fn size(item: &Item) -> usize {
+    match item {
+        Item::Notice(text) => text.len(),
+        Item::Raw(message) => message.text().len(),
+        // Others are few, and bounded elsewhere.
+        _ => 0,
+    }
 }
 
 impl Notices {
@@ -56,13 +86,14 @@ impl Notices {
     /// Adds progress that is ready for the client.
     pub fn add(&self, notice: Bytes) {
         self.signs.alive();
-        self.put(|queue| {
-            if queue.len() >= WAITING
-                && let Some(at) = queue.iter().rposition(|item| matches!(item, Item::Notice(_)))
+        self.put(|inner| {
+            if !inner.has_room()
+                && let Some(at) = inner.queue.iter().rposition(|item| matches!(item, Item::Notice(_)))
             {
-                queue.remove(at);
+                let older = inner.queue.remove(at);
+                inner.taken(older);
             }
-            queue.push_back(Item::Notice(notice));
+            inner.push(Item::Notice(notice));
         });
     }
 
@@ -70,10 +101,10 @@ impl Notices {
     pub fn raw(&self, notification: Message) -> bool {
         self.signs.alive();
         let mut room = true;
-        self.put(|queue| {
-            room = queue.len() < WAITING;
+        self.put(|inner| {
+            room = inner.has_room();
             if room {
-                queue.push_back(Item::Raw(notification));
+                inner.push(Item::Raw(notification));
             }
         });
         room
@@ -83,7 +114,7 @@ impl Notices {
     /// their number.
     pub fn ask(&self, question: Question) -> CancellationToken {
         let over = self.over.get_or_init(CancellationToken::new).clone();
-        self.put(|queue| queue.push_back(Item::Ask(question)));
+        self.put(|inner| inner.push(Item::Ask(question)));
         // It may have ended before there was anything to cancel.
         if self.lock().ended {
             over.cancel();
@@ -101,13 +132,13 @@ impl Notices {
 
     /// Adds that the upstream has closed its stream for so long.
     pub fn pause(&self, retry: Option<Duration>) {
-        self.put(|queue| queue.push_back(Item::Pause(retry)));
+        self.put(|inner| inner.push(Item::Pause(retry)));
     }
 
-    fn put(&self, change: impl FnOnce(&mut VecDeque<Item>)) {
+    fn put(&self, change: impl FnOnce(&mut Inner)) {
         {
             let mut inner = self.lock();
-            change(&mut inner.queue);
+            change(&mut inner);
             inner.any = true;
         }
         self.waker.wake();
@@ -120,7 +151,9 @@ impl Notices {
     }
 
     pub(super) fn take(&self) -> Option<Item> {
-        self.lock().queue.pop_front()
+        let mut inner = self.lock();
+        let item = inner.queue.pop_front();
+        inner.taken(item)
     }
 
     fn is_empty(&self) -> bool {
@@ -251,5 +284,20 @@ mod tests {
         assert!(!notices.raw(raw), "nor do other notices");
         let last = notices.lock().queue.pop_back();
         assert!(matches!(last, Some(Item::Notice(text)) if text == "999"), "the latest is kept");
+    }
+
+    /// LOG-05
+    #[test]
+    fn large_notices_are_bounded_by_their_size() {
+        let notices = Notices::default();
+        let text =
+            format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{"data":"{}"}}}}"#, "x".repeat(300 << 10));
+        let raw = Message::parse(Bytes::from(text)).unwrap();
+        let taken = (0..10).filter(|_| notices.raw(raw.clone())).count();
+        assert_eq!(taken, 4, "the last one goes beyond a mebibyte");
+        assert!(notices.take().is_some());
+        assert!(notices.raw(raw.clone()), "there is room again");
+        while notices.take().is_some() {}
+        assert_eq!(notices.lock().bytes, 0);
     }
 }

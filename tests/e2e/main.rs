@@ -27,6 +27,7 @@ mod local_socket;
 mod names;
 mod pages;
 mod passthrough;
+mod pushes;
 mod questions;
 mod reconnect;
 mod resume;

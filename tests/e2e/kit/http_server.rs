@@ -208,6 +208,14 @@ impl HttpServer {
         self.push_bytes(text::event(&text::notification(method, &params.to_string())))
     }
 
+    /// Sends a notification on the GET streams of one session; tells on how many.
+    pub fn push_to(&self, session: &str, method: &str, params: Value) -> usize {
+        let bytes = Bytes::from(text::event(&text::notification(method, &params.to_string())));
+        let streams = self.shared.streams.lock().unwrap();
+        let its = streams.iter().filter(|stream| stream.session.as_deref() == Some(session));
+        its.filter(|stream| stream.out.send(bytes.clone()).is_ok()).count()
+    }
+
     /// Sends bytes on every open GET stream.
     pub fn push_bytes(&self, bytes: impl Into<Bytes>) -> usize {
         let bytes = bytes.into();
