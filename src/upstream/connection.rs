@@ -222,15 +222,19 @@ impl Connection {
     }
 
     /// Makes it that of a session, unless it has done what only another may see.
-    pub async fn adopt(&self, session: &Arc<Session>) -> bool {
+    pub fn adopt(&self, session: &Arc<Session>) -> bool {
         let free = self.spend();
         if free {
             self.patron().belong_to(session);
-            if let Some(level) = session.log_level() {
-                self.set_log_level(level).await;
-            }
         }
         free
+    }
+
+    /// Brings it to where its session stands (LIFE-26).
+    pub async fn replay(&self) {
+        for request in replay::requests(self.patron(), &self.handshake(), || self.next_id()) {
+            self.say(request).await;
+        }
     }
 
     /// For how long nobody has used it.

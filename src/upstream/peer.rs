@@ -211,10 +211,11 @@ impl Peer {
         }
         // Where no process is saved, once is enough: lists would be read anew after each short session.
         let again = matches!(self.road, Road::Http(_)) && self.adopted.swap(true, Ordering::Relaxed);
-        if again || !shared.adopt(session).await {
+        if again || !shared.adopt(session) {
             return None;
         }
         slot.hand_over(place);
+        shared.replay().await;
         Some(shared)
     }
 

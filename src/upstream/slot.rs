@@ -35,16 +35,19 @@ impl Slot {
         Arc::clone(&self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Hands its connection's subscriptions to the place that has adopted the connection.
+    /// Hands its connection's subscriptions to the place that has adopted the connection, and that may have some from a
+    /// connection which it has lost.
     pub fn hand_over(&self, adopter: &Self) {
         let own = std::mem::take(&mut *self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner));
-        *adopter.subscriptions.lock().unwrap_or_else(PoisonError::into_inner) = own;
+        let mut kept = adopter.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        own.take_over(&kept);
+        *kept = own;
     }
 
-    /// Who misses a connection that was lost: somebody who listens to its resources.
+    /// Who misses a connection that was lost, or that could not be opened again: somebody who listens to its resources.
     pub fn missed(&self) -> Option<Arc<Session>> {
-        let lost = self.lock().as_ref().is_some_and(|connection| connection.is_closed());
-        let session = if lost { self.subscriptions().anyone() } else { None };
+        // Nobody listens before the first connection.
+        let session = if self.current().is_none() { self.subscriptions().anyone() } else { None };
         session.filter(|session| !session.ended.is_cancelled())
     }
 }

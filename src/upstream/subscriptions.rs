@@ -90,6 +90,15 @@ impl Subscriptions {
         all.iter().map(|(uri, holders)| (uri.clone(), holders.values().cloned().collect())).collect()
     }
 
+    /// Takes over those of a connection that this one follows.
+    pub fn take_over(&self, lost: &Self) {
+        let theirs = std::mem::take(&mut *lost.lock());
+        let mut all = self.lock();
+        for (uri, holders) in theirs {
+            all.entry(uri).or_default().extend(holders);
+        }
+    }
+
     /// One of the sessions that are subscribed to something.
     #[must_use]
     pub fn anyone(&self) -> Option<Arc<Session>> {
@@ -143,6 +152,18 @@ mod tests {
         assert_eq!(all.remove("x://b", &one), Due::Nothing, "what was never there is gone");
         assert_eq!(all.release(&two), ["x://a"]);
         assert!(all.is_empty() && all.anyone().is_none());
+    }
+
+    /// LIFE-26
+    #[test]
+    fn life_26_subscriptions_outlive_their_connection() {
+        let (lost, next) = (Subscriptions::default(), Subscriptions::default());
+        lost.add("x://a".into(), &session(1));
+        lost.add("x://b".into(), &session(1));
+        next.add("x://a".into(), &session(2));
+        next.take_over(&lost);
+        assert!(lost.is_empty());
+        assert_eq!((next.of("x://a").len(), next.of("x://b").len()), (2, 1));
     }
 
     /// RES-09

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::kit::http_server::{Http, HttpServer};
+use crate::kit::http_server::HttpServer;
 use crate::kit::script::Server;
 use crate::kit::*;
 
@@ -12,9 +12,9 @@ const UNSUBSCRIBE: &str = "resources/unsubscribe";
 const UPDATED: &str = "notifications/resources/updated";
 
 /// A server with resources that can be subscribed to.
-fn library() -> Server<Http> {
+fn library<T>(server: Server<T>) -> Server<T> {
     let agreed = async |_| json!({});
-    http_server()
+    server
         .tool("echo")
         .capabilities(json!({
             "tools": {"listChanged": true}, "resources": {"subscribe": true, "listChanged": true}, "logging": {},
@@ -43,7 +43,7 @@ async fn updates(stream: &listener::Listener, count: usize) -> Vec<String> {
 /// the last who does no more; an update goes to those who are subscribed at that moment.
 #[tokio::test]
 async fn res_09_subscriptions_of_sessions_are_one_of_the_upstream() {
-    let alpha = library().start();
+    let alpha = library(http_server()).start();
     let gateway = gateway().upstream("alpha", shared(&alpha)).start().await;
     let join = async || {
         let client = gateway.client_of("alpha").await;
@@ -92,7 +92,7 @@ async fn res_09_subscriptions_of_sessions_are_one_of_the_upstream() {
 /// is for its session alone; the URI is the one that the client knows.
 #[tokio::test]
 async fn res_09_each_session_has_subscriptions_of_its_own() {
-    let alpha = library().start();
+    let alpha = library(http_server()).start();
     let gateway =
         gateway().upstream("alpha", &alpha).upstream("beta", http_server().tool("echo")).start().await;
     let (one, two) = (gateway.client().await, gateway.client().await);
@@ -149,14 +149,14 @@ async fn logs_are_filtered(entry: Entry) {
     assert_eq!(one.request("logging/setLevel", json!({"level": "loud"})).await.code(), -32602);
 }
 
-/// LOG-02 LOG-04: over a connection of each session's own.
+/// LOG-02: over a connection of each session's own.
 #[tokio::test]
 async fn log_02_each_session_hears_what_it_asked_for() {
     let alpha = http_server().capabilities(json!({"tools": {}, "logging": {}})).call("log", logging).start();
     logs_are_filtered((&alpha).into()).await;
 }
 
-/// LOG-02 LOG-04: over one of several, whose upstream is asked for what any of them wants.
+/// LOG-02: over one of several, whose upstream is asked for what any of them wants.
 #[tokio::test]
 async fn log_02_sessions_with_one_connection_hear_what_each_asked_for() {
     let alpha = http_server().capabilities(json!({"tools": {}, "logging": {}})).call("log", logging).start();
@@ -215,7 +215,7 @@ async fn rpc_28_what_a_child_says_stays_in_order() {
 /// whoever had subscribed is told of one, and of lists that differ.
 async fn an_outage_is_made_up(isolation: &str) {
     const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
-    let alpha = library().start();
+    let alpha = library(http_server()).start();
     let entry = alpha.with(json!({"isolation": isolation}));
     let gateway = gateway().upstream("alpha", entry).start().await;
     let (one, two) = (gateway.client_of("alpha").await, gateway.client_of("alpha").await);
@@ -238,8 +238,14 @@ async fn an_outage_is_made_up(isolation: &str) {
         stream.wait_for(TOOLS_CHANGED, 1).await;
     }
     assert_eq!(one.tool_names().await, ["echo", "new"]);
-    alpha.until("a stream to push on", || (alpha.push(UPDATED, uri("lib://a")) > 0).then_some(())).await;
-    updates(&one_hears, 2).await;
+    // Until the stream is open on which this one is heard.
+    soon("one more update", async {
+        while one_hears.heard(UPDATED).len() < 2 {
+            alpha.push(UPDATED, uri("lib://a"));
+            pass(ms(50)).await;
+        }
+    })
+    .await;
     assert!(two_hears.heard(UPDATED).is_empty(), "{isolation}: it has no subscription");
 }
 
@@ -253,4 +259,22 @@ async fn life_26_an_outage_is_made_up_for_a_session() {
 #[tokio::test]
 async fn life_26_an_outage_is_made_up_for_all_who_share() {
     an_outage_is_made_up("shared").await;
+}
+
+/// LIFE-26 STDIO-08: a child that died is started again for who listens to its resources, without a call.
+#[tokio::test]
+async fn life_26_the_end_of_a_child_is_made_up() {
+    let alpha = library(stdio_server()).start();
+    let gateway = gateway().upstream("alpha", &alpha).start().await;
+    let client = gateway.client_of("alpha").await;
+    client.request(SUBSCRIBE, uri("lib://a")).await.result();
+    let stream = client.listen().await;
+    let subscribed = alpha.seen(SUBSCRIBE)[0].session.clone();
+    for child in alpha.running() {
+        child.die();
+    }
+    assert_eq!(updates(&stream, 1).await, ["lib://a"]);
+    let again = &alpha.wait_for(SUBSCRIBE, 2).await[1];
+    assert_eq!(again.params(), uri("lib://a"));
+    assert_ne!(again.session, subscribed, "another child");
 }
