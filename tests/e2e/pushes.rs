@@ -278,3 +278,22 @@ async fn life_26_the_end_of_a_child_is_made_up() {
     assert_eq!(again.params(), uri("lib://a"));
     assert_ne!(again.session, subscribed, "another child");
 }
+
+/// LIFE-26 STDIO-08: the same where it cannot be started at first, and although nobody calls it for long.
+#[tokio::test]
+async fn life_26_a_child_that_is_missed_is_tried_again() {
+    let alpha = library(stdio_server()).start();
+    let gateway = gateway().upstream("alpha", &alpha).with(json!({"children": {"idle": "1s"}})).start().await;
+    let client = gateway.client_of("alpha").await;
+    client.request(SUBSCRIBE, uri("lib://a")).await.result();
+    let stream = client.listen().await;
+    let met = alpha.seen("initialize").len();
+    alpha.on("initialize", async |_| Reply::Exit(1));
+    for child in alpha.running() {
+        child.die();
+    }
+    alpha.wait_for("initialize", met + 2).await;
+    assert!(stream.messages().is_empty());
+    alpha.on("initialize", async |ask: Exchange| ask.hello());
+    assert_eq!(updates(&stream, 1).await, ["lib://a"]);
+}
