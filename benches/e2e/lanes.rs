@@ -240,6 +240,8 @@ fn gateway_config(behind: Behind<'_>, port: u16) -> Result<Value> {
             "admin": { "listen": "127.0.0.1:0" },
             // All load comes from one caller; what sessions cost is measured, not where they end.
             "sessions": { "perPrincipal": SESSION_CAP },
+            // What streams keep for replay has reached its level when a soak is a fifth over.
+            "http": { "replayAge": "30s" },
         },
     }))
 }
