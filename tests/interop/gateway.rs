@@ -52,6 +52,11 @@ impl Gateway {
         Target::Url(format!("http://{}/mcp", self.address))
     }
 
+    /// The same for clients of HTTP+SSE, the older transport.
+    pub fn older_endpoint(&self) -> Target {
+        Target::Url(format!("http://{}/sse", self.address))
+    }
+
     /// The endpoint of one upstream.
     pub fn endpoint_of(&self, name: &str) -> Target {
         Target::Url(format!("http://{}/mcp/{name}", self.address))
@@ -81,7 +86,9 @@ impl Gateway {
         let file = home.path().join("portcullis.json");
         let config = json!({
             "mcpServers": entries,
-            "portcullis": { "listen": "127.0.0.1:0", "admin": { "listen": "127.0.0.1:0" } },
+            "portcullis": {
+                "listen": "127.0.0.1:0", "admin": { "listen": "127.0.0.1:0" }, "http": { "sse": true },
+            },
         });
         fs::write(&file, config.to_string()).expect("the file can be written");
         let running = Program::new(env!("CARGO_BIN_EXE_portcullis"))

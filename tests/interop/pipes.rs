@@ -84,16 +84,15 @@ async fn inspector_finds_both_in_its_file() {
 }
 
 /// A configuration with this server under the name `alpha`.
-fn file(folder: &Path, server: &Target) -> String {
-    let Target::Stdio { command, args, env } = server else { panic!("{server:?} is no child") };
-    let config = json!({ "mcpServers": { "alpha": { "command": command, "args": args, "env": env } } });
+pub fn file(folder: &Path, server: &Target) -> String {
+    let config = json!({ "mcpServers": { "alpha": server.plan() } });
     let path = folder.join("portcullis.json");
     fs::write(&path, config.to_string()).expect("the file can be written");
     path.display().to_string()
 }
 
 /// The program with these arguments, as a client starts it.
-fn pipe(home: &Path, arguments: &[&str]) -> Target {
+pub fn pipe(home: &Path, arguments: &[&str]) -> Target {
     let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
     let target = Target::stdio(env!("CARGO_BIN_EXE_portcullis"), arguments);
     target.with_env("HOME", &home.display().to_string())

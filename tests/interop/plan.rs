@@ -27,7 +27,7 @@ const PLAN: Duration = Duration::from_secs(240);
 /// How long it may take for one step.
 const STEP: Duration = Duration::from_secs(60);
 
-/// Where a client goes.
+/// Where a client goes. A URL that ends in `/sse` is one of HTTP+SSE, the older transport.
 #[derive(Clone, Debug)]
 pub enum Target {
     Url(String),
@@ -54,7 +54,8 @@ impl Target {
         }
     }
 
-    fn plan(&self) -> Value {
+    /// As drivers read it, and as it stands in the files of clients.
+    pub fn plan(&self) -> Value {
         match self {
             Self::Url(url) => json!({ "url": url }),
             Self::Stdio { command, args, env } => {

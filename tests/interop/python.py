@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from mcp import ClientSession, McpError, StdioServerParameters, types
+from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
@@ -23,7 +24,10 @@ def plain(model):
 
 @asynccontextmanager
 async def streams(target):
-    if "url" in target:
+    if target.get("url", "").endswith("/sse"):
+        async with sse_client(target["url"]) as (read, write):
+            yield read, write, lambda: None
+    elif "url" in target:
         async with streamable_http_client(target["url"]) as (read, write, session):
             yield read, write, session
     else:

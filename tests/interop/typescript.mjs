@@ -57,6 +57,10 @@ if (plan.answers) {
 }
 
 async function transport({ url, command, args, env }) {
+  if (url?.endsWith('/sse')) {
+    const { SSEClientTransport } = await import(`${sdk}/client/sse.js`);
+    return new SSEClientTransport(new URL(url));
+  }
   if (url) {
     const { StreamableHTTPClientTransport } = await import(`${sdk}/client/streamableHttp.js`);
     return new StreamableHTTPClientTransport(new URL(url));
