@@ -2,7 +2,7 @@
 //!
 //! *Invariants.* An upstream is read by its own task only, one reading at a time (F-089). Clients are
 //! told when what they see has changed (TOOL-15), and now and then when an upstream says that something has which they
-//! cannot see ([`ECHO`]).
+//! cannot see (`ECHO`).
 
 mod merging;
 
